@@ -19,8 +19,10 @@ std::optional<double> number_of(const Line& record, const std::string& name) {
 }
 
 CurvePoint step_point(const Line& record) {
-  return {record.at("epoch").get<int64_t>(), record.at("samples").get<double>(),
-          record.at("seconds").get<double>(), number_of(record, "loss"), number_of(record, "accuracy")};
+  return {record.at("epoch").get<int64_t>(),   record.at("samples").get<double>(),
+          record.at("seconds").get<double>(),  number_of(record, "loss"),
+          number_of(record, "accuracy"),       number_of(record, "window_loss"),
+          number_of(record, "window_accuracy")};
 }
 
 CurvePoint epoch_point(const Line& record) {
@@ -100,7 +102,10 @@ std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, Trai
   std::vector<Chart> charts;
   for (const Kind& kind :
        {Kind{"Training loss", "training loss", &TrainingCurve::steps, &CurvePoint::loss},
-        Kind{"Accuracy after each epoch", "accuracy", &TrainingCurve::epochs, &CurvePoint::accuracy}}) {
+        Kind{"Accuracy after each epoch", "accuracy", &TrainingCurve::epochs, &CurvePoint::accuracy},
+        Kind{"Loss of new samples (window)", "loss", &TrainingCurve::steps, &CurvePoint::window_loss},
+        Kind{"Accuracy of new samples (window)", "accuracy", &TrainingCurve::steps,
+             &CurvePoint::window_accuracy}}) {
     for (const Against& against : {Against{"samples", {"samples", ""}, &CurvePoint::samples},
                                    Against{"time", {"training time", "s"}, &CurvePoint::seconds}}) {
       Chart chart{

@@ -18,6 +18,8 @@ struct CurvePoint {
   double seconds = 0;  ///< spent in training steps so far
   std::optional<double> loss;
   std::optional<double> accuracy;
+  std::optional<double> window_loss;  ///< windowed means of a step on a stream
+  std::optional<double> window_accuracy;
 };
 
 /// The contents of a run's metrics.jsonl.
@@ -31,7 +33,8 @@ struct TrainingCurve {
 /// Throws Error (user) with the line number if a line does not have the format that `telar train` writes.
 TrainingCurve read_curve(const std::filesystem::path& folder);
 
-/// Charts of the training loss, and of the accuracy after each epoch, over samples and over seconds. A chart
+/// Charts of the training loss, of the accuracy after each epoch, and of the windowed means of streams, over
+/// samples and over seconds. A chart
 /// has one line per curve; charts without data are left out. Lines of long runs are reduced to a few hundred
 /// points by averaging.
 std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, TrainingCurve>>& named);

@@ -27,6 +27,7 @@ struct PublishArguments {
   std::string rate;
   std::string fields;
   PublishOptions options;
+  std::string drift;
   bool quiet = false;
 };
 
@@ -75,6 +76,7 @@ int publish_data(const PublishArguments& arguments) {
   if (!arguments.rate.empty()) options.rate = publish_rate(arguments.rate);
   if (!arguments.fields.empty()) options.format.fields = names_in(arguments.fields);
   options.stop_requested = [&stop] { return stop.requested(); };
+  if (!arguments.drift.empty()) options.labels_drift_at = labels_drift_at(arguments.drift);
   DataJob data = data_of(arguments);
   const Datasets samples = open_datasets(data, 0);
   const Published published = telar::publish(*samples.train, options);
@@ -116,6 +118,9 @@ void add_publish(Verb& program) {
       "--rate", arguments->rate,
       "Messages a second, all bots together, as 5000; or rising, as 1000..5000/30s; as fast as possible without it");
   verb.flag("--loop", options.loop, "Begin again after the last sample, until Ctrl-C");
+  verb.option("--drift", arguments->drift,
+              "labels@N: from message N on, each class is the next one, and each target has the other sign")
+      .value_name("labels@N");
   verb.option("--kafka", arguments->settings, "KEY=VALUE of librdkafka, such as security.protocol=ssl")
       .value_name("KEY=VALUE")
       .one_value_at_a_time();

@@ -32,6 +32,7 @@ struct TrainArguments {
   std::string summary;
   std::string output;
   std::string coordinate;
+  std::string metrics;
   SecurityArguments security;
   bool resume = false;
   bool accept_changed_data = false;
@@ -83,6 +84,16 @@ std::string mixed_text(const MixedSpeed& speed) {
                 : fmt::format("with the CPU a step takes {:.2f} of that", ratio));
 }
 
+/// Of the stream's new samples.
+std::string evaluation_text(const std::vector<std::string>& metrics, const StreamEvaluation& evaluation) {
+  if (evaluation.means.empty()) return "";
+  std::string text = "window: " + metrics_text(metrics, evaluation.means.windowed()) + "\n";
+  if (evaluation.drift_count > 0)
+    text += fmt::format("drifts: {}, the last after step {}\n", evaluation.drift_count,
+                        evaluation.drifts.back().step);
+  return text;
+}
+
 std::string ending(const RunSummary& summary) {
   if (summary.nothing_to_do) {
     return fmt::format("nothing to do in {}: {}; to train longer, add --set {}=N\ncheckpoint: {}\n",
@@ -113,6 +124,7 @@ std::string ending(const RunSummary& summary) {
   if (summary.phases) text += "\n" + phase_text(*summary.phases);
   if (!summary.trace.empty())
     text += fmt::format("trace: {} (for chrome://tracing or https://ui.perfetto.dev)\n", summary.trace);
+  if (summary.evaluation) text += evaluation_text(summary.metrics, *summary.evaluation);
   if (!summary.test.empty()) text += "test: " + metrics_text(summary.metrics, summary.test) + "\n";
   return text + fmt::format("checkpoint: {}\n", summary.checkpoint);
 }
@@ -151,6 +163,7 @@ int train(const TrainArguments& arguments, bool profile, Processes* processes) {
   options.processes = processes;
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();
   options.coordinate = arguments.coordinate;
+  options.metrics = arguments.metrics;
   options.security = security_of(arguments.security);
   if (profile) options.profile = arguments.profile;
   options.say = [&](const std::string& text) { progress.message(text); };
@@ -184,6 +197,9 @@ void add_train(Verb& program) {
   verb.option(
       "--coordinate", arguments->coordinate,
       "HOST:PORT where workers on other hosts join (telar work); strategy.server_addresses names the servers");
+  verb.option(
+      "--metrics", arguments->metrics,
+      "HOST:PORT where Prometheus reads loss, rates, lag and workers while it trains (docs/stream.md)");
   add_security(verb, arguments->security);
   verb.flag("--resume", arguments->resume, "Resume from the run's newest checkpoint");
   verb.flag("--accept-changed-data", arguments->accept_changed_data,

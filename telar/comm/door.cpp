@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -25,51 +24,16 @@ namespace {
 using DoorClock = std::chrono::steady_clock;
 
 constexpr int kTickMilliseconds = 100;
-constexpr int kQueued = 1024;  // connections that the system holds until they are accepted
 constexpr auto kReportEvery = std::chrono::seconds(1);
-
-using FoundAddresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-FoundAddresses look_up(const Address& address) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(address.host.c_str(), "0", &hints, &found); error != 0)
-    throw user_error("Listening on {} is not possible: {}", address.text(), gai_strerror(error));
-  return {found, &freeaddrinfo};
-}
 
 void set_option(int socket, int level, int option, int value) {
   // If the system does not know an option, the connection works without it.
   static_cast<void>(setsockopt(socket, level, option, &value, sizeof(value)));
 }
 
-void set_port(sockaddr* address, uint16_t port) {
-  if (address->sa_family == AF_INET6)
-    reinterpret_cast<sockaddr_in6*>(address)->sin6_port = htons(port);
-  else
-    reinterpret_cast<sockaddr_in*>(address)->sin_port = htons(port);
-}
-
 uint16_t port_of(const sockaddr_storage& address) {
   return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
                                              : reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
-
-/// Returns -1, with errno, if listening is not possible.
-int listen_at(const addrinfo& address) {
-  const int listener = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener < 0) return -1;
-  set_option(listener, SOL_SOCKET, SO_REUSEADDR, 1);
-  // [::] also means all IPv4 addresses.
-  if (address.ai_family == AF_INET6) set_option(listener, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (bind(listener, address.ai_addr, address.ai_addrlen) == 0 && listen(listener, kQueued) == 0)
-    return listener;
-  const int reason = errno;
-  close(listener);
-  errno = reason;
-  return -1;
 }
 
 std::string name_of(const sockaddr_storage& address, socklen_t size) {
@@ -89,25 +53,8 @@ struct Door::Stranger {
   std::string bytes;
 };
 
-Door::Door(const Address& address) : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Door::Door(const Address& address) : listening_(address), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_ < 0) throw run_error("cannot create an eventfd: {}", std::strerror(errno));
-  const FoundAddresses found = look_up(address);
-  port_ = address.port;
-  int reason = 0;
-  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
-    set_port(one->ai_addr, port_);
-    const int listener = listen_at(*one);
-    if (listener < 0) {
-      reason = errno;
-      continue;
-    }
-    listeners_.push_back(listener);
-    sockaddr_storage own{};
-    socklen_t size = sizeof(own);
-    if (getsockname(listener, reinterpret_cast<sockaddr*>(&own), &size) == 0) port_ = port_of(own);
-  }
-  if (listeners_.empty())
-    throw user_error("Listening on {} is not possible: {}", address.text(), std::strerror(reason));
 }
 
 Door::~Door() {
@@ -115,7 +62,6 @@ Door::~Door() {
   if (thread_.joinable()) thread_.join();
   for (const Stranger& stranger : strangers_)
     if (stranger.socket >= 0) close(stranger.socket);
-  for (const int listener : listeners_) close(listener);
   close(wake_);
 }
 
@@ -132,7 +78,7 @@ void Door::run() {
   while (true) {
     events.clear();
     for (const Stranger& stranger : strangers_) events.push_back({stranger.socket, POLLIN, 0});
-    for (const int listener : listeners_)
+    for (const int listener : listening_.sockets())
       events.push_back({listener, static_cast<short>(full_ ? 0 : POLLIN), 0});
     events.push_back({wake_, POLLIN, 0});
     const bool quiet = strangers_.empty() && !full_ && refusals_ == 0;
@@ -143,7 +89,7 @@ void Door::run() {
     for (size_t i = 0; i < strangers_.size(); ++i)
       if (events[i].revents != 0) greet(strangers_[i]);
     close_late();
-    for (const int listener : listeners_) accept_all(listener);
+    for (const int listener : listening_.sockets()) accept_all(listener);
     report();
   }
 }

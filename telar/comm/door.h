@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "telar/comm/greeting.h"
+#include "telar/comm/listening.h"
 #include "telar/comm/network.h"
 
 namespace telar {
@@ -35,7 +36,7 @@ class Door {
   /// ends; nobody is greeted meanwhile, so they must not wait for anybody (ServiceLog).
   void open(const Security& security, std::function<void(int)> admit,
             std::function<void(const std::string&)> say);
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return listening_.port(); }
 
  private:
   struct Stranger;
@@ -48,8 +49,7 @@ class Door {
   void close_late();
   void report();
 
-  std::vector<int> listeners_;
-  uint16_t port_ = 0;
+  Listening listening_;
   int wake_;  ///< an eventfd that becomes readable when the thread shall end
   std::string proof_;
   std::function<void(int)> admit_;

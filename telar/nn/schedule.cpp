@@ -21,6 +21,16 @@ double rate_after(const Schedule& schedule, const StepSchedule& shape, int64_t d
   return schedule.base * std::pow(shape.gamma, static_cast<double>(drops));
 }
 
+double periods(int64_t done, int64_t every) { return static_cast<double>(done) / static_cast<double>(every); }
+
+double rate_after(const Schedule& schedule, const ExponentialSchedule& shape, int64_t done) {
+  return schedule.base * std::pow(shape.gamma, periods(done, shape.every));
+}
+
+double rate_after(const Schedule& schedule, const InverseTimeSchedule& shape, int64_t done) {
+  return schedule.base / (1 + shape.decay * periods(done, shape.every));
+}
+
 double rate_after(const Schedule& schedule, const CosineSchedule& shape, int64_t done) {
   if (schedule.total_steps <= schedule.warmup_steps) {
     throw user_error("a cosine schedule over {} steps with a warm-up of {}; the warm-up must be shorter",

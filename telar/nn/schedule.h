@@ -15,6 +15,19 @@ struct StepSchedule {
   double gamma = 0.1;
 };
 
+/// The rate is multiplied by `gamma` in every `every` steps, a little in each.
+struct ExponentialSchedule {
+  double gamma = 0.5;
+  int64_t every = 1;  ///< steps, at least 1
+};
+
+/// base / (1 + decay · steps done / every): the sum of all rates has no bound, that of their squares has one
+/// (Robbins and Monro, 1951).
+struct InverseTimeSchedule {
+  double decay = 1;
+  int64_t every = 1;  ///< steps, at least 1
+};
+
 /// Half a cosine from the base rate, at the end of warm-up, to `minimum`, at the end of training (Loshchilov
 /// and Hutter, "SGDR", 2017, without restarts).
 struct CosineSchedule {
@@ -24,7 +37,8 @@ struct CosineSchedule {
 /// A learning rate as a pure function of the step number: it has no state to save or restore.
 struct Schedule {
   double base = 0.01;
-  std::variant<ConstantSchedule, StepSchedule, CosineSchedule> shape;
+  std::variant<ConstantSchedule, StepSchedule, ExponentialSchedule, InverseTimeSchedule, CosineSchedule>
+      shape;
   int64_t warmup_steps = 0;  ///< first steps, in which the rate rises linearly; the last has the base rate
   double warmup_from = 0;    ///< the rate at the start of the warm-up
   int64_t total_steps = 0;   ///< of the whole training, including warm-up; required for the cosine

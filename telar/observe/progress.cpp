@@ -32,7 +32,10 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-std::string behind_text(int64_t samples) { return grouped(samples) + " behind"; }
+/// "1,234 behind (2.1 s)".
+std::string behind_text(int64_t samples, std::optional<double> seconds) {
+  return grouped(samples) + " behind" + (seconds ? fmt::format(" ({:.1f} s)", *seconds) : "");
+}
 
 }  // namespace
 
@@ -91,7 +94,7 @@ void Progress::end_epoch(const EpochSummary& summary) {
     line += fmt::format("  {} {}/s", grouped(std::llround(static_cast<double>(samples) / seconds)),
                         options_.unit);
   }
-  if (summary.behind) line += "  " + behind_text(*summary.behind);
+  if (summary.behind) line += "  " + behind_text(*summary.behind, summary.behind_seconds);
   if (!summary.more.empty()) line += "  " + summary.more;
   print_line(line + fmt::format("  {:.1f} s", seconds));
 }
@@ -120,7 +123,7 @@ std::vector<LinePart> Progress::parts(const ProgressState& state) const {
     const auto per_second = std::llround(static_cast<double>(here) / epoch_seconds);
     parts.push_back({fmt::format("{} {}/s", grouped(per_second), options_.unit), 4});
   }
-  if (state.behind) parts.push_back({behind_text(*state.behind), 2});
+  if (state.behind) parts.push_back({behind_text(*state.behind, state.behind_seconds), 2});
   const std::string more = state.more ? state.more() : std::string();
   if (!more.empty()) parts.push_back({more, 3});
   if (run_rate > 0) {

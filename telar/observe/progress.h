@@ -31,12 +31,14 @@ struct ProgressOptions {
 /// can_colour() (telar/observe/terminal.h).
 ProgressOptions progress_options(int descriptor, bool quiet);
 
-/// State of an epoch. Loss and accuracy are means over the epoch's samples so far.
+/// State of an epoch. Loss and accuracy are means over the epoch's samples so far, or, of a stream, over its
+/// last samples.
 struct ProgressState {
   int64_t samples = 0;  ///< samples done in this epoch
   double loss = 0;
   std::optional<double> accuracy;
   std::optional<int64_t> behind = std::nullopt;  ///< samples of a stream that are waiting, if it is known
+  std::optional<double> behind_seconds = std::nullopt;  ///< in which they would be used
   std::function<std::string()> more = {};        ///< further figures, asked when they are shown; may be empty
 };
 
@@ -46,8 +48,9 @@ struct EpochSummary {
   std::optional<double> accuracy;
   std::optional<double> validation_loss;
   std::optional<double> validation_accuracy;
-  std::optional<int64_t> behind = std::nullopt;  ///< as in ProgressState
-  std::string more = {};                         ///< further figures
+  std::optional<int64_t> behind = std::nullopt;         ///< as in ProgressState
+  std::optional<double> behind_seconds = std::nullopt;  ///< the same
+  std::string more = {};                                ///< further figures
 };
 
 /// Shows the progress of a training run on a stream. The terminal is unchanged at any moment (nothing is

@@ -340,13 +340,8 @@ void ClusterRun::follow_load() {
   constexpr auto kEvery = 1s;
   if (Clock::now() - measured_ < kEvery) return;
   measured_ = Clock::now();
-  const std::vector<MemberInfo> members = coordinator_->members();
-  const int64_t working = std::ranges::count_if(members, &MemberInfo::working);
   const WorkerLoad load =
-      meter_.measure(seconds_since({}), work_->existing(), work_->lag(), working, waiting_steps_ > 0);
-  if (load.of_one > 0)
-    load_text_ =
-        fmt::format("lag {:.1f} s  {} worker{}", load.lag_seconds(), working, working == 1 ? "" : "s");
+      meter_.measure(seconds_since({}), work_->existing(), work_->lag(), working(), waiting_steps_ > 0);
   if (!policy_) return;
   const int64_t before = policy_->wanted();
   const int64_t wanted = policy_->decide(load);
@@ -435,6 +430,11 @@ std::vector<Store*> ClusterRun::stores() const {
   std::vector<Store*> stores;
   for (const auto& client : clients_) stores.push_back(client.get());
   return stores;
+}
+
+int64_t ClusterRun::working() const {
+  const std::vector<MemberInfo> members = coordinator_->members();
+  return std::ranges::count_if(members, &MemberInfo::working);
 }
 
 RunLosses ClusterRun::losses() const {

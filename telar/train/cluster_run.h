@@ -58,8 +58,8 @@ class ClusterRun final : public StepSource {
   /// The number of updates between a worker's pull and its push: the mean over all pushes.
   double staleness() const;
   RunLosses losses() const;
-  /// Of a stream: "lag 2.1 s  3 workers"; empty if it is not known yet.
-  const std::string& load_text() const { return load_text_; }
+  /// Workers that are members now, without spares.
+  int64_t working() const;
 
  private:
   std::function<void(const std::string&)> note();
@@ -100,7 +100,6 @@ class ClusterRun final : public StepSource {
   WorkerLoadMeter meter_;
   std::chrono::steady_clock::time_point measured_ = {};
   int64_t waiting_steps_ = 0;  ///< that exist and have not begun
-  std::string load_text_;
   double staleness_sum_ = 0;
   int64_t staleness_count_ = 0;
   std::jthread stop_watch_;

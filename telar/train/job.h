@@ -75,7 +75,28 @@ struct ScheduleJob {
   std::vector<double> milestones;  ///< epochs
   double every_epochs = 0;
   double gamma = 0.1;
+  double decay = 1;
   double minimum = 0;
+};
+
+/// How each batch of a stream is tested before it is trained on, and what is averaged.
+struct PrequentialJob {
+  std::string pass = "training";
+  int64_t window = 10'000;  ///< samples
+  double fading = 0.9999;
+};
+
+/// How drifts of a stream are detected, and what follows.
+struct DriftJob {
+  std::string detector = "none";
+  std::string signal = "auto";
+  double delta = 0.002;
+  double threshold = 50;
+  double tolerance = 0.005;
+  int64_t values = 30;
+  std::string action = "log";
+  double factor = 10;
+  int64_t steps = 100;
 };
 
 struct TrainingJob {
@@ -92,6 +113,8 @@ struct TrainingJob {
   std::vector<int64_t> top_k = {1};
   std::string early_stopping_metric = "loss";
   int64_t early_stopping_patience = 0;  ///< epochs; 0: off
+  PrequentialJob prequential;
+  DriftJob drift;
 };
 
 /// How the batch is divided among the replicas.
@@ -121,6 +144,8 @@ struct OutputJob {
   std::string folder;  ///< empty: runs/NAME-N, where N is the first free number
   int64_t checkpoint_epochs = 1;
   int64_t checkpoint_steps = 0;
+  int64_t checkpoint_messages = 0;
+  double checkpoint_minutes = 0;
   int64_t keep = 2;
   bool tensorboard = true;
   int64_t log_steps = 1;

@@ -130,7 +130,19 @@ void check_elastic(const Job& job, const Where& where) {
         where(key), key, job.data.source);
 }
 
+void check_output(const Job& job, const Where& where) {
+  const OutputJob& output = job.output;
+  if (output.checkpoint_steps > 0 && output.checkpoint_messages > 0)
+    throw user_error(
+        "{}: output.checkpoint_steps is {}, and output.checkpoint_messages is set too; give only one of the two",
+        where("output.checkpoint_messages"), output.checkpoint_steps);
+}
+
 void check_servers(const Job& job, const Where& where) {
+  if (job.output.checkpoint_minutes > 0)
+    throw user_error(
+        "{}: with strategy {}, all workers must have finished their steps for a checkpoint, so it comes after a number of steps; set output.checkpoint_steps",
+        where("output.checkpoint_minutes"), job.strategy.name);
   if (job.training.clip_norm == 0) return;
   throw user_error(
       "{}: training.clip_norm needs the norm over all parameters, which strategy {} divides among servers; leave it out, or choose {}",
@@ -263,6 +275,7 @@ void check_job(const Job& job, const Where& where) {
   check_training(job, where);
   check_devices(job, where);
   check_strategy(job.strategy, where);
+  check_output(job, where);
   if (uses_servers(job)) check_servers(job, where);
   check_elastic(job, where);
   if (trains_on_stream(job.data)) check_stream_keys(job, where);

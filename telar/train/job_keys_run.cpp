@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "telar/core/error.h"
+#include "telar/data/source.h"
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_keys.h"
 
@@ -167,6 +168,16 @@ std::vector<JobKey> output_keys() {
       without_result(job_key(
           "output.checkpoint_steps", [](auto& job) -> auto& { return job.output.checkpoint_steps; },
           {.least = 0, .most = 1e15}, "Also saves a checkpoint every N steps. 0: never.")),
+      when(
+          "data.source", source_names([](const SourceType& type) { return type.open_stream != nullptr; }),
+          without_result(job_key(
+              "output.checkpoint_messages", [](auto& job) -> auto& { return job.output.checkpoint_messages; },
+              {.least = 0, .most = 1e15},
+              "The same in messages: every N of them, rounded up to whole steps. 0: never. Only one of the two is given."))),
+      without_result(job_key(
+          "output.checkpoint_minutes", [](auto& job) -> auto& { return job.output.checkpoint_minutes; },
+          {.least = 0, .most = 1e6},
+          "Also saves a checkpoint after the first step that ends N minutes after the last one of these. 0: never. Not with parameter servers.")),
       without_result(job_key(
           "output.keep", [](auto& job) -> auto& { return job.output.keep; }, {.least = 1, .most = 1e9},
           "Number of checkpoints to keep, besides the best.")),

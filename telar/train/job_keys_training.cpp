@@ -8,6 +8,11 @@ namespace {
 const std::string kOptimizerName = "optimizer.name";
 const std::string kSchedule = "schedule.name";
 
+JobKey of_streams(JobKey key) {
+  return when("data.source", source_names([](const SourceType& type) { return type.open_stream != nullptr; }),
+              std::move(key));
+}
+
 std::vector<JobKey> optimizer_keys() {
   return {
       fixed("the checkpoint contains the state of that optimizer",
@@ -63,7 +68,7 @@ std::vector<JobKey> schedule_keys() {
   return {
       job_key(
           kSchedule, [](auto& job) -> auto& { return job.schedule.name; },
-          {.choices = {"constant", "step", "cosine"}},
+          {.choices = {"constant", "step", "exponential", "inverse_time", "cosine"}},
           "How the learning rate changes during training. Short form: `schedule: cosine`."),
       job_key(
           "schedule.warmup_epochs", [](auto& job) -> auto& { return job.schedule.warmup_epochs; },
@@ -86,11 +91,18 @@ std::vector<JobKey> schedule_keys() {
                "schedule.every_epochs", [](auto& job) -> auto& { return job.schedule.every_epochs; },
                {.least = 0, .most = 1e6},
                "Also multiplies the learning rate by gamma every N epochs. 0: never.")),
-      when(kSchedule, {"step"},
-           job_key(
-               "schedule.gamma", [](auto& job) -> auto& { return job.schedule.gamma; },
-               {.least = 0, .most = 10, .above_least = true},
-               "Factor by which each step multiplies the learning rate.")),
+      when(
+          kSchedule, {"step", "exponential"},
+          job_key(
+              "schedule.gamma", [](auto& job) -> auto& { return job.schedule.gamma; },
+              {.least = 0, .most = 10, .above_least = true},
+              "step: factor by which each step multiplies the learning rate. exponential: the factor of an epoch, in equal parts for its steps.")),
+      when(
+          kSchedule, {"inverse_time"},
+          job_key(
+              "schedule.decay", [](auto& job) -> auto& { return job.schedule.decay; },
+              {.least = 0, .most = 1e6},
+              "Divides the learning rate by 1 + this value times the number of epochs so far, with parts of an epoch.")),
       when(kSchedule, {"cosine"},
            job_key(
                "schedule.minimum", [](auto& job) -> auto& { return job.schedule.minimum; },
@@ -103,12 +115,10 @@ std::vector<JobKey> loop_keys() {
       job_key(
           "training.epochs", [](auto& job) -> auto& { return job.training.epochs; },
           {.least = 1, .most = 1e9}, "Number of passes over all training samples."),
-      when(
-          "data.source", source_names([](const SourceType& type) { return type.open_stream != nullptr; }),
-          job_key(
-              "training.epoch_steps", [](auto& job) -> auto& { return job.training.epoch_steps; },
-              {.least = 0, .most = 1e12},
-              "Steps of an epoch, if `data.end` is never: after each epoch there are a line in the log and a checkpoint.")),
+      of_streams(job_key(
+          "training.epoch_steps", [](auto& job) -> auto& { return job.training.epoch_steps; },
+          {.least = 0, .most = 1e12},
+          "Steps of an epoch, if `data.end` is never: after each epoch there are a line in the log and a checkpoint.")),
       job_key(
           "training.batch", [](auto& job) -> auto& { return job.training.batch; },
           {.least = 1, .most = 1 << 24},
@@ -159,6 +169,75 @@ std::vector<JobKey> loop_keys() {
   };
 }
 
+const std::string kDetector = "training.drift.detector";
+const std::string kDriftAction = "training.drift.action";
+
+std::vector<JobKey> prequential_keys() {
+  return {
+      of_streams(job_key(
+          "training.prequential.pass", [](auto& job) -> auto& { return job.training.prequential.pass; },
+          {.choices = {"training", "evaluation"}},
+          "How a batch is tested before it is trained on. training: by the forward pass of its step, at no cost; with dropout and the batch's own statistics, if the model has them. evaluation: by a pass of its own, as samples are tested after the training; not with parameter servers.")),
+      of_streams(job_key(
+          "training.prequential.window", [](auto& job) -> auto& { return job.training.prequential.window; },
+          {.least = 1, .most = 1e12},
+          "Samples of the windowed means of loss and accuracy: `window_loss`, `window_accuracy`.")),
+      of_streams(job_key(
+          "training.prequential.fading", [](auto& job) -> auto& { return job.training.prequential.fading; },
+          {.least = 0, .most = 1, .below_most = true},
+          "Weight of a sample beside the next one in the fading means: `fading_loss`, `fading_accuracy`.")),
+  };
+}
+
+std::vector<JobKey> drift_keys() {
+  const std::vector<std::string> detectors = {"none", "adwin", "page_hinkley"};
+  return {
+      of_streams(job_key(
+          kDetector, [](auto& job) -> auto& { return job.training.drift.detector; }, {.choices = detectors},
+          "Detects that the stream has changed by a rise of the error of its samples. adwin: Bifet and Gavaldà 2007. page_hinkley: the test of Page and Hinkley.")),
+      unless(
+          kDetector, detectors, {"none"},
+          job_key(
+              "training.drift.signal", [](auto& job) -> auto& { return job.training.drift.signal; },
+              {.choices = {"auto", "error", "loss"}},
+              "What is watched. error: of each sample, 0 or 1. loss: the mean of each step. auto: the error if there are classes, otherwise the loss.")),
+      when(kDetector, {"adwin"},
+           job_key(
+               "training.drift.delta", [](auto& job) -> auto& { return job.training.drift.delta; },
+               {.least = 0, .most = 1, .above_least = true, .below_most = true},
+               "Probability of a drift that is none, about. A smaller one detects later.")),
+      when(kDetector, {"page_hinkley"},
+           job_key(
+               "training.drift.threshold", [](auto& job) -> auto& { return job.training.drift.threshold; },
+               {.least = 0, .most = 1e9, .above_least = true},
+               "How much the values must exceed their mean in sum. A larger one detects later.")),
+      when(kDetector, {"page_hinkley"},
+           job_key(
+               "training.drift.tolerance", [](auto& job) -> auto& { return job.training.drift.tolerance; },
+               {.least = 0, .most = 1e9}, "By how much a value may exceed the mean before it counts.")),
+      when(kDetector, {"page_hinkley"},
+           job_key(
+               "training.drift.values", [](auto& job) -> auto& { return job.training.drift.values; },
+               {.least = 1, .most = 1e9},
+               "Values, since the start or the last drift, before there is a drift.")),
+      unless(
+          kDetector, detectors, {"none"},
+          job_key(
+              kDriftAction, [](auto& job) -> auto& { return job.training.drift.action; },
+              {.choices = {"log", "raise_rate"}},
+              "What follows a drift. log: a line in the log. raise_rate: also a higher learning rate for some steps; not with parameter servers.")),
+      when(
+          kDriftAction, {"raise_rate"},
+          job_key(
+              "training.drift.factor", [](auto& job) -> auto& { return job.training.drift.factor; },
+              {.least = 0, .most = 1e6, .above_least = true}, "Multiplies the learning rate after a drift.")),
+      when(kDriftAction, {"raise_rate"},
+           job_key(
+               "training.drift.steps", [](auto& job) -> auto& { return job.training.drift.steps; },
+               {.least = 1, .most = 1e12}, "Steps with that learning rate.")),
+  };
+}
+
 }  // namespace
 
 std::vector<JobKey> training_keys() {
@@ -168,7 +247,7 @@ std::vector<JobKey> training_keys() {
           {.choices = {"auto", "cross_entropy", "mean_squared_error"}},
           "auto: cross-entropy for classification, mean squared error for regression."),
   };
-  for (const auto& part : {optimizer_keys(), schedule_keys(), loop_keys()})
+  for (const auto& part : {optimizer_keys(), schedule_keys(), loop_keys(), prequential_keys(), drift_keys()})
     keys.insert(keys.end(), part.begin(), part.end());
   return keys;
 }

@@ -130,6 +130,10 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
   schedule.total_steps = job.training.epochs * steps_per_epoch;
   if (job.schedule.name == "cosine") {
     schedule.shape = CosineSchedule{job.schedule.minimum};
+  } else if (job.schedule.name == "exponential") {
+    schedule.shape = ExponentialSchedule{job.schedule.gamma, steps_per_epoch};
+  } else if (job.schedule.name == "inverse_time") {
+    schedule.shape = InverseTimeSchedule{job.schedule.decay, steps_per_epoch};
   } else if (job.schedule.name == "step") {
     StepSchedule steps;
     steps.every = steps_of_epochs(job.schedule.every_epochs, steps_per_epoch);

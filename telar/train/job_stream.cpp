@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/data/source.h"
@@ -50,6 +52,14 @@ void check_leasing(const Job& job, const std::function<std::string(const std::st
     throw user_error(
         "{}: on a stream, a push must be of one batch, so that the servers can tell when it comes again; it is {}",
         where("strategy.push_every"), batches);
+  if (job.training.prequential.pass == "evaluation")
+    throw user_error(
+        "{}: the workers of strategy {} report the losses and accuracies of their training steps; choose training",
+        where("training.prequential.pass"), strategy);
+  if (job.training.drift.detector != "none" && job.training.drift.action == "raise_rate")
+    throw user_error(
+        "{}: the workers of strategy {} take the learning rate from the schedule, so a drift cannot raise it; choose log",
+        where("training.drift.action"), strategy);
   if (options.text_or("payload", "whole") != "whole")
     throw user_error(
         "{}: on a stream it must be whole: what a payload leaves for later pushes would be lost with a worker",
@@ -114,12 +124,43 @@ int64_t steps_of_epoch(const Job& job, const Stream& stream) {
   return size ? size->batches : job.training.epoch_steps;
 }
 
+StreamEvaluationOptions job_evaluation(const Job& job, const std::vector<std::string>& metrics) {
+  const PrequentialJob& prequential = job.training.prequential;
+  const DriftJob& drift = job.training.drift;
+  StreamEvaluationOptions options{.means = {prequential.window, prequential.fading},
+                                  .separate_pass = prequential.pass == "evaluation"};
+  if (drift.detector == "none") return options;
+  DriftOptions& detecting = options.drift.emplace();
+  if (drift.detector == "adwin") {
+    detecting.detector = AdwinSettings{drift.delta};
+  } else {
+    detecting.detector = PageHinkleyOptions{drift.threshold, drift.tolerance, drift.values};
+  }
+  const auto accuracy = std::ranges::find(metrics, "accuracy");
+  detecting.is_accuracy = drift.signal == "error" || (drift.signal == "auto" && accuracy != metrics.end());
+  if (detecting.is_accuracy) {
+    if (accuracy == metrics.end())
+      throw user_error(
+          "training.drift.signal is error, which needs the accuracy of classes (data.classes above 0, and 1 in training.top_k)");
+    detecting.metric = static_cast<size_t>(accuracy - metrics.begin());
+  }
+  if (drift.action == "raise_rate") {
+    detecting.factor = drift.factor;
+    detecting.steps = drift.steps;
+  }
+  return options;
+}
+
 void check_stream_keys(const Job& job, const std::function<std::string(const std::string& key)>& where) {
   if (uses_servers(job)) check_leasing(job, where);
   if (job.training.early_stopping_patience > 0)
     throw user_error("{}: early stopping requires validation samples, which source {} does not set aside",
                      where("training.early_stopping.patience"), job.data.source);
   const bool endless = job.data.options.text_or("end", "") == "never";
+  if (endless && job.schedule.name == "cosine")
+    throw user_error(
+        "{}: schedule.name is cosine, which ends with the last step, and data.end is never; choose constant, step, exponential or inverse_time",
+        where("schedule.name"));
   if (endless && job.training.epoch_steps == 0)
     throw user_error("{}: data.end is never, so training.epoch_steps must say how many steps an epoch has",
                      where("training.epoch_steps"));

@@ -2,10 +2,12 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "telar/comm/processes.h"
 #include "telar/data/stream.h"
 #include "telar/train/job.h"
+#include "telar/train/stream_evaluation.h"
 
 namespace telar {
 
@@ -32,6 +34,9 @@ double linger_seconds(const DataJob& data);
 
 /// The steps of an epoch: all batches, or as many as the job says.
 int64_t steps_of_epoch(const Job& job, const Stream& stream);
+
+/// How the batches of a job's stream are evaluated. `metrics`: of its steps.
+StreamEvaluationOptions job_evaluation(const Job& job, const std::vector<std::string>& metrics);
 
 /// Throws Error (user), with the key's position, if the section "training" does not suit the source.
 void check_stream_keys(const Job& job, const std::function<std::string(const std::string& key)>& where);

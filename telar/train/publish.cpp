@@ -4,6 +4,7 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -38,7 +39,7 @@ class Bot {
       const auto partition = static_cast<int>(n % partitions);
       if (partition % options_.bots != number_) continue;
       if (give_up || !wait_until_due(n)) break;
-      if (!send(n % all, partition)) break;
+      if (!send(n, partition)) break;
     }
     not_stored_ = sink_->flush();
   }
@@ -62,10 +63,13 @@ class Bot {
   }
 
   /// False if it was stopped.
-  bool send(int64_t sample, int partition) {
+  bool send(int64_t number, int partition) {
+    const int64_t sample = number % data_.size();
     const std::span<std::byte> features(features_.data(), features_.size());
     const std::span<std::byte> label(label_.data(), label_.size());
     data_.read(sample, {}, features, label);
+    if (options_.labels_drift_at >= 0 && number >= options_.labels_drift_at)
+      change_label(data_.spec(), label);
     try {
       encode_message(options_.format, features, label, message_);
     } catch (const Error& error) {
@@ -123,6 +127,30 @@ PublishRate publish_rate(const std::string& text) {
   throw user_error(
       "the rate is '{}'; it must be a number of messages a second, as 5000, or one that changes, as 1000..5000/30s",
       text);
+}
+
+void change_label(const SampleSpec& spec, std::span<std::byte> label) {
+  if (spec.classes > 0) {
+    int32_t number = 0;
+    std::memcpy(&number, label.data(), sizeof number);
+    number = static_cast<int32_t>((number + 1) % spec.classes);
+    std::memcpy(label.data(), &number, sizeof number);
+    return;
+  }
+  for (float& target : as_floats(label)) target = -target;
+}
+
+int64_t labels_drift_at(const std::string& text) {
+  const std::string form = "labels@";
+  int64_t number = -1;
+  const char* end = text.data() + text.size();
+  if (text.starts_with(form)) {
+    const auto [stop, error] = std::from_chars(text.data() + form.size(), end, number);
+    if (error == std::errc() && stop == end && number >= 0) return number;
+  }
+  throw user_error(
+      "the drift is '{}'; it must be labels@N, where N is the number of a message, as in {}100000", text,
+      form);
 }
 
 Published publish(const Dataset& data, PublishOptions options) {

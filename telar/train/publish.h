@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "telar/data/dataset.h"
@@ -30,8 +32,16 @@ struct PublishOptions {
   int bots = 1;               ///< threads, each with its own client
   PublishRate rate = {};      ///< all bots together
   bool loop = false;          ///< begin again after the last sample, until stopped
+  /// The first message whose label is changed (change_label()). Negative: none.
+  int64_t labels_drift_at = -1;
   std::function<bool()> stop_requested = {};  ///< called from several threads
 };
+
+/// The label of a sample after a drift: class c becomes c + 1, the last one 0; targets change their sign.
+void change_label(const SampleSpec& spec, std::span<std::byte> label);
+
+/// The number of "labels@100000". Throws Error (user) for another text.
+int64_t labels_drift_at(const std::string& text);
 
 struct Published {
   int64_t messages = 0;

@@ -20,6 +20,7 @@
 #include "telar/train/job_strategy.h"
 #include "telar/train/job_stream.h"
 #include "telar/train/job_workers.h"
+#include "telar/train/metrics_observer.h"
 #include "telar/train/pipeline.h"
 #include "telar/train/resume.h"
 #include "telar/train/run_graph.h"
@@ -61,7 +62,7 @@ class Run {
     // Before any file is written, because the job may not fit the data.
     const auto session =
         job_session(job_computed_here(), spec, options_.processes, {options_.say, options_.warn});
-    Trainer trainer(*session, trainer_options(session->program()));
+    Trainer trainer(*session, trainer_options(*session));
     if (options_.profile) profile_.emplace(*options_.profile, *session, options_.processes);
     return leads() ? lead(*session, trainer) : follow(*session, trainer);
   }
@@ -190,7 +191,11 @@ class Run {
 
     const std::unique_ptr<ClusterRun> cluster = start_cluster(folder, session, trainer);
     if (resumed) keep_changes(folder, *resumed);
-    LogObserver log = make_log(folder, session, trainer.state(), resumed.has_value());
+    std::optional<StreamPace> pace;
+    if (data_.stream != nullptr)
+      pace.emplace([stream = data_.stream](const Position& position) { return stream->behind(position); });
+    LogObserver log =
+        make_log(folder, session, trainer.state(), resumed.has_value(), pace ? &*pace : nullptr);
     if (resumed && !resumed->changes.empty()) log.resumed(resumed->changes, trainer.state());
     std::optional<StreamObserver> stream;
     if (data_.stream != nullptr)
@@ -213,9 +218,17 @@ class Run {
     if (stream) observers.push_back(&*stream);
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)
-      observers.insert(observers.begin(),
-                       &progress.emplace(*options_.progress, session.metric_names(), behind(),
-                                         [&] { return stream_text(stream, cluster.get()); }));
+      observers.insert(observers.begin(), &progress.emplace(*options_.progress, session.metric_names(),
+                                                            pace ? &*pace : nullptr,
+                                                            [&] { return stream_text(stream, cluster.get()); }));
+    if (pace) observers.insert(observers.begin(), &*pace);
+
+    std::optional<MetricsObserver> metrics;
+    if (!options_.metrics.empty())
+      observers.push_back(&metrics.emplace(
+          options_.metrics,
+          metrics_sources(session, pace ? &*pace : nullptr, cluster.get(), stream ? &*stream : nullptr)));
+    if (metrics) say(fmt::format("metrics: http://{}/metrics", metrics->address()));
 
     RunSummary summary;
     summary.outcome = fit(trainer, observers);
@@ -246,6 +259,20 @@ class Run {
       write_file(summary.trace, profile_->trace(), links);
     }
     return summary;
+  }
+
+  MetricsSources metrics_sources(const Session& session, const StreamPace* pace, const ClusterRun* cluster,
+                                 const StreamObserver* stream) const {
+    MetricsSources sources{.metrics = session.metric_names(), .pace = pace};
+    if (stream != nullptr) sources.left_out = [stream] { return stream->left_out(); };
+    if (cluster == nullptr) {
+      sources.workers = [replicas = session.replicas()] { return replicas; };
+      return sources;
+    }
+    sources.workers = [cluster] { return cluster->working(); };
+    sources.staleness = [cluster] { return cluster->staleness(); };
+    sources.repeated_parts = [cluster] { return cluster->losses().workers.parts; };
+    return sources;
   }
 
   /// The summary of a run that had ended before; its own stays as it is.
@@ -313,28 +340,43 @@ class Run {
 
   uint64_t seed() const { return static_cast<uint64_t>(job_.training.seed); }
 
-  /// The messages that wait for the training; empty without a stream.
-  std::function<std::optional<int64_t>(const Position&)> behind() const {
-    if (data_.stream == nullptr) return {};
-    return [stream = data_.stream](const Position& position) {
-      return position.bytes.empty() ? std::nullopt : stream->behind(position);  // several workers' steps
+  bool is_audited() const { return job_.data.options.flag_or("audit", false); }
+
+  /// Steps between two pauses for checkpoints; 0: none.
+  int64_t pause_steps() const {
+    const int64_t batch = job_.training.batch;
+    const int64_t messages = job_.output.checkpoint_messages;
+    return messages > 0 ? (messages + batch - 1) / batch : job_.output.checkpoint_steps;
+  }
+
+  /// Whether minutes have passed, by the clock of rank 0; empty if they do not matter.
+  std::function<bool()> minutes_passed() const {
+    if (job_.output.checkpoint_minutes == 0) return {};
+    const auto minutes = std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(60 * job_.output.checkpoint_minutes));
+    return [this, minutes, next = Clock::now() + minutes]() mutable {
+      const bool mine = leads() && Clock::now() >= next;
+      const bool due = options_.processes == nullptr ? mine : options_.processes->any(mine);
+      if (due) next = Clock::now() + minutes;
+      return due;
     };
   }
 
-  /// For the progress: latency, lag and workers, if they are known.
+  /// For the progress of a stream: workers, and the latency if it is known.
   static std::string stream_text(const std::optional<StreamObserver>& stream, const ClusterRun* cluster) {
-    std::string text = cluster == nullptr ? std::string() : cluster->load_text();
-    if (!stream || stream->latency().count() == 0) return text;
+    if (!stream) return {};
+    std::string text;
+    if (cluster != nullptr)
+      text = fmt::format("{} worker{}", cluster->working(), cluster->working() == 1 ? "" : "s");
+    if (stream->latency().count() == 0) return text;
     const LatencyCounts& latency = stream->latency();
     return text + fmt::format("{}latency {:.0f} ms, 99 % {:.0f} ms", text.empty() ? "" : "  ",
                               1e3 * latency.quantile(0.5), 1e3 * latency.quantile(0.99));
   }
 
-  bool is_audited() const { return job_.data.options.flag_or("audit", false); }
-
   CheckpointPolicy checkpoint_policy() const {
     const OutputJob& output = job_.output;
-    return {output.checkpoint_epochs, output.checkpoint_steps, output.keep};
+    return {output.checkpoint_epochs, pause_steps(), output.keep};
   }
 
   std::string trace_file(const RunFolder& folder) const {
@@ -424,7 +466,7 @@ class Run {
     return (data_.train->size() + job_.training.batch - 1) / job_.training.batch;
   }
 
-  TrainerOptions trainer_options(const Program& program) const {
+  TrainerOptions trainer_options(const Session& session) const {
     const TrainingJob& training = job_.training;
     TrainerOptions options;
     options.epochs = training.epochs;
@@ -438,9 +480,11 @@ class Run {
     options.loader_threads = loader_threads(job_, options_.processes);
     options.prefetch = static_cast<int>(job_.data.prefetch);
     options.early_stopping = {training.early_stopping_metric, training.early_stopping_patience};
-    options.pause_steps = job_.output.checkpoint_steps;
+    options.pause_steps = pause_steps();
+    options.pause_requested = minutes_passed();
     if (const Processes* all = options_.processes) options.part = {all->rank(), all->rank() + 1, all->size()};
-    if (program.share) options.part = {program.share->begin, program.share->end, program.share->of};
+    if (const auto& share = session.program().share) options.part = {share->begin, share->end, share->of};
+    if (data_.stream != nullptr) options.evaluation = job_evaluation(job_, session.metric_names());
     return options;
   }
 
@@ -488,16 +532,24 @@ class Run {
   }
 
   LogObserver make_log(const RunFolder& folder, const Session& session, const TrainingState& state,
-                       bool resumed) const {
-    std::unique_ptr<TensorBoardWriter> tensorboard;
+                       bool resumed, const StreamPace* pace) const {
+    EventFiles events;
     if (job_.output.tensorboard) {
-      tensorboard = std::make_unique<TensorBoardWriter>(folder.path());
-      if (resumed) tensorboard->add_resume(state.step);
-      tensorboard->add_graph(run_graph(session.program(), job_.strategy));
-      tensorboard->flush();
+      events.by_steps = std::make_unique<TensorBoardWriter>(folder.path());
+      if (resumed) events.by_steps->add_resume(state.step);
+      events.by_steps->add_graph(run_graph(session.program(), job_.strategy));
+      events.by_steps->flush();
     }
-    return {MetricsLog(folder.metrics()), std::move(tensorboard), session.metric_names(),
-            job_.output.log_steps, [this](const std::string& text) { warn(text); }};
+    if (job_.output.tensorboard && data_.stream != nullptr) {
+      events.by_samples = std::make_unique<TensorBoardWriter>(folder.by_messages());
+      if (resumed) events.by_samples->add_resume(state.samples);
+    }
+    return {MetricsLog(folder.metrics()),
+            std::move(events),
+            session.metric_names(),
+            job_.output.log_steps,
+            [this](const std::string& text) { warn(text); },
+            pace};
   }
 
   /// Waits for all processes.
@@ -528,6 +580,7 @@ class Run {
     summary.wall_seconds = seconds_since(start_);
     summary.metrics = session.metric_names();
     summary.seconds = trainer.state().seconds;
+    summary.evaluation = trainer.state().evaluation;
     summary.epochs = trainer.state().epoch;
     summary.steps = trainer.state().step;
     summary.stopped_early = trainer.state().stopped_early;

@@ -60,7 +60,8 @@ struct RunSummary {
   int64_t left_out_samples = 0;  ///< those that cannot be read, if data.on_error is skip
   double staleness =
       0;  ///< with parameter servers: mean number of others' updates between a worker's pull and push
-  std::optional<RunLosses> losses;  ///< with parameter servers
+  std::optional<RunLosses> losses;             ///< with parameter servers
+  std::optional<StreamEvaluation> evaluation;  ///< of a stream
   LatencyCounts latency;  ///< of a stream: from a message's arrival to the update that it contributed to
 };
 
@@ -75,6 +76,7 @@ struct RunOptions {
   std::function<void(const std::string&)> say;   ///< receives progress messages; may be empty
   std::function<void(const std::string&)> warn;  ///< receives warnings; may be empty
   Progress* progress = nullptr;
+  std::string metrics;  ///< HOST:PORT where Prometheus reads the state of the training; empty: nowhere
   Processes* processes =
       nullptr;  ///< those that train together; null: this one alone. Only rank 0 writes files and messages
   std::optional<ProfileOptions> profile;  ///< not available with parameter servers

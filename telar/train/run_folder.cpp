@@ -25,6 +25,7 @@ namespace {
 const fs::path kRuns = "runs";
 const fs::path kCheckpoints = "checkpoints";
 const fs::path kLogs = "logs";
+const fs::path kByMessages = "by_messages";
 
 fs::path numbered(const std::string& name, int64_t number) {
   return kRuns / fmt::format("{}-{}", name, number);
@@ -70,8 +71,9 @@ bool is_free(const fs::path& folder) {
 /// In a run folder telar writes only what it has made itself. The run folder may be a link; what is below may
 /// not, because that would write to another place.
 void refuse_links(const fs::path& run) {
-  for (const char* name : {"job.yaml", "samples.json", "data.json", "metrics.jsonl", "offsets.jsonl",
-                           "summary.json", "trace.json", "run_id", "checkpoints", "logs", "servers"}) {
+  for (const char* name :
+       {"job.yaml", "samples.json", "data.json", "metrics.jsonl", "offsets.jsonl", "summary.json",
+        "trace.json", "run_id", "checkpoints", "logs", "servers", "by_messages"}) {
     refuse_link(run / name);
   }
   std::error_code error;
@@ -168,6 +170,11 @@ RunFolder RunFolder::resume(const Job& job) {
   require_no_part_of_run(path);
   const bool ours = !fs::exists(path) || fs::exists(path / "job.yaml") || fs::exists(path / "checkpoints");
   return ours && fs::exists(path) ? RunFolder(path, Origin::existed) : create(job);
+}
+
+fs::path RunFolder::by_messages() const {
+  make_folder(path_ / kByMessages);
+  return path_ / kByMessages;
 }
 
 void RunFolder::discard_if_new() {

@@ -17,6 +17,7 @@ namespace telar {
 ///   metrics.jsonl    a line for each step and epoch
 ///   offsets.jsonl    of a stream, with data.audit: the offsets that each step has used
 ///   events.out.…     the same for TensorBoard
+///   by_messages/     of a stream: the same, with the number of messages instead of the step
 ///   checkpoints/     telar/train/checkpoint.h
 ///   summary.json     written at the end
 class RunFolder {
@@ -48,6 +49,8 @@ class RunFolder {
   std::filesystem::path data() const { return path_ / "data.json"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path offsets() const { return path_ / "offsets.jsonl"; }
+  /// Creates it if it does not exist.
+  std::filesystem::path by_messages() const;
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path summary() const { return path_ / "summary.json"; }
 

@@ -11,14 +11,14 @@ namespace telar {
 
 namespace fs = std::filesystem;
 
-LogObserver::LogObserver(MetricsLog log, std::unique_ptr<TensorBoardWriter> tensorboard,
-                         std::vector<std::string> metrics, int64_t every,
-                         std::function<void(const std::string&)> warn)
+LogObserver::LogObserver(MetricsLog log, EventFiles events, std::vector<std::string> metrics, int64_t every,
+                         std::function<void(const std::string&)> warn, const StreamPace* pace)
     : log_(std::move(log)),
-      tensorboard_(std::move(tensorboard)),
+      events_(std::move(events)),
       metrics_(std::move(metrics)),
       every_(every),
-      warn_(std::move(warn)) {}
+      warn_(std::move(warn)),
+      pace_(pace) {}
 
 void LogObserver::try_to(const std::function<void()>& write) {
   try {
@@ -31,7 +31,7 @@ void LogObserver::try_to(const std::function<void()>& write) {
 }
 
 void LogObserver::write(const std::string& kind, const TrainingState& state, int64_t epoch,
-                        const std::vector<std::pair<std::string, double>>& values) {
+                        const Values& values) {
   std::vector<MetricField> fields = {{"kind", kind},
                                      {"step", state.step},
                                      {"epoch", epoch},
@@ -39,22 +39,51 @@ void LogObserver::write(const std::string& kind, const TrainingState& state, int
                                      {"seconds", state.seconds}};
   for (const auto& [name, value] : values) {
     fields.emplace_back(name, value);
-    if (tensorboard_ != nullptr)
-      try_to([&, &tag = name, number = value] {
-        tensorboard_->add_scalar(kind + "/" + tag, state.step, number);
-      });
+    add_events(kind + "/" + name, state, value);
   }
   try_to([&] { log_.append(fields); });
 }
 
+void LogObserver::add_events(const std::string& tag, const TrainingState& state, double value) {
+  try_to([&] {
+    if (events_.by_steps) events_.by_steps->add_scalar(tag, state.step, value);
+    if (events_.by_samples) events_.by_samples->add_scalar(tag, state.samples, value);
+  });
+}
+
+void LogObserver::for_events(const std::function<void(TensorBoardWriter&)>& action) {
+  for (const auto& writer : {&events_.by_steps, &events_.by_samples})
+    if (*writer) try_to([&] { action(**writer); });
+}
+
+void LogObserver::add_stream_values(const TrainingState& state, Values& values) const {
+  if (state.evaluation && !state.evaluation->means.empty()) {
+    const std::vector<double> windowed = state.evaluation->means.windowed();
+    const std::vector<double> fading = state.evaluation->means.fading();
+    for (size_t m = 0; m < metrics_.size(); ++m) {
+      values.emplace_back("window_" + metrics_[m], windowed[m]);
+      values.emplace_back("fading_" + metrics_[m], fading[m]);
+    }
+  }
+  if (pace_ == nullptr) return;
+  if (const auto lag = pace_->lag()) values.emplace_back("lag", static_cast<double>(*lag));
+  if (const auto seconds = pace_->lag_seconds()) values.emplace_back("lag_seconds", *seconds);
+}
+
 void LogObserver::step_done(const StepReport& report, const TrainingState& state) {
+  if (const DriftEvent* drift = report.drift) {
+    const double factor = state.evaluation->rate_factor(state.step + StreamEvaluation::kStepsBegun + 1);
+    write("drift", state, state.epoch + 1,
+          {{"value", drift->value}, {"window", drift->window}, {"rate_factor", factor}});
+  }
   if (state.step % every_ != 0) return;
-  std::vector<std::pair<std::string, double>> values;
+  Values values;
   for (size_t m = 0; m < metrics_.size(); ++m) {
     values.emplace_back(metrics_[m], report.sums[m] / static_cast<double>(report.samples));
   }
   values.emplace_back("learning_rate", report.learning_rate);
   values.emplace_back("images_per_second", static_cast<double>(report.samples) / report.seconds);
+  add_stream_values(state, values);
   write("step", state, state.epoch + 1, values);
 }
 
@@ -65,7 +94,7 @@ void LogObserver::epoch_done(const EpochReport& report, const TrainingState& sta
     values.emplace_back("validation_" + metrics_[m], report.validation[m]);
   }
   write("epoch", state, report.epoch + 1, values);
-  if (tensorboard_ != nullptr) try_to([&] { tensorboard_->flush(); });
+  for_events([](TensorBoardWriter& writer) { writer.flush(); });
 }
 
 void LogObserver::test_done(const std::vector<double>& means, const TrainingState& state) {
@@ -87,7 +116,7 @@ void LogObserver::resumed(const std::vector<std::string>& changes, const Trainin
 
 void LogObserver::sync() {
   try_to([&] { log_.sync(); });
-  if (tensorboard_ != nullptr) try_to([&] { tensorboard_->sync(); });
+  for_events([](TensorBoardWriter& writer) { writer.sync(); });
 }
 
 void CheckpointTimes::epoch_done(const EpochReport& report, const TrainingState& state) {
@@ -141,15 +170,10 @@ std::optional<double> EnergyObserver::joules() {
 }
 
 ProgressObserver::ProgressObserver(Progress& progress, const std::vector<std::string>& metrics,
-                                   std::function<std::optional<int64_t>(const Position&)> behind,
-                                   std::function<std::string()> more)
-    : progress_(progress), behind_(std::move(behind)), more_(std::move(more)) {
+                                   const StreamPace* pace, std::function<std::string()> more)
+    : progress_(progress), pace_(pace), more_(std::move(more)) {
   const auto found = std::find(metrics.begin(), metrics.end(), "accuracy");
   if (found != metrics.end()) accuracy_ = static_cast<size_t>(found - metrics.begin());
-}
-
-std::optional<int64_t> ProgressObserver::behind(const TrainingState& state) const {
-  return behind_ && !state.position.bytes.empty() ? behind_(state.position) : std::nullopt;
 }
 
 std::optional<double> ProgressObserver::accuracy_of(const std::vector<double>& metrics) const {
@@ -160,17 +184,28 @@ void ProgressObserver::epoch_began(const EpochStart& start, const TrainingState&
   progress_.begin_epoch(start.epoch + 1, start.epochs, start.samples, state.epoch_samples);
 }
 
-void ProgressObserver::step_done(const StepReport& /*report*/, const TrainingState& state) {
-  const auto samples = static_cast<double>(state.epoch_samples);
-  ProgressState shown{state.epoch_samples, state.epoch_sums[0] / samples, accuracy_of(state.epoch_sums),
-                      behind(state), more_};
-  if (shown.accuracy) *shown.accuracy /= samples;
+void ProgressObserver::step_done(const StepReport& report, const TrainingState& state) {
+  if (report.drift != nullptr) progress_.message(drift_text(*report.drift, *state.evaluation));
+  const bool evaluated = state.evaluation && !state.evaluation->means.empty();
+  std::vector<double> means = evaluated ? state.evaluation->means.windowed() : state.epoch_sums;
+  if (!evaluated)
+    for (double& mean : means) mean /= static_cast<double>(state.epoch_samples);
+  ProgressState shown{state.epoch_samples, means[0], accuracy_of(means)};
+  shown.more = more_;
+  if (pace_ != nullptr) {
+    shown.behind = pace_->lag();
+    shown.behind_seconds = pace_->lag_seconds();
+  }
   progress_.update(shown);
 }
 
-void ProgressObserver::epoch_done(const EpochReport& report, const TrainingState& state) {
-  EpochSummary summary{report.train[0], accuracy_of(report.train),      std::nullopt, std::nullopt,
-                       behind(state),   more_ ? more_() : std::string()};
+void ProgressObserver::epoch_done(const EpochReport& report, const TrainingState& /*state*/) {
+  EpochSummary summary{report.train[0], accuracy_of(report.train), std::nullopt, std::nullopt};
+  if (more_) summary.more = more_();
+  if (pace_ != nullptr) {
+    summary.behind = pace_->lag();
+    summary.behind_seconds = pace_->lag_seconds();
+  }
   if (!report.validation.empty()) {
     summary.validation_loss = report.validation[0];
     summary.validation_accuracy = accuracy_of(report.validation);

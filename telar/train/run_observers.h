@@ -12,21 +12,33 @@
 #include "telar/observe/progress.h"
 #include "telar/observe/tensorboard.h"
 #include "telar/train/checkpoint.h"
+#include "telar/train/stream_pace.h"
 #include "telar/train/training_observer.h"
 
 namespace telar {
 
+/// The event files of a run; each may be null.
+struct EventFiles {
+  std::unique_ptr<TensorBoardWriter> by_steps = {};
+  std::unique_ptr<TensorBoardWriter> by_samples =
+      {};  ///< of a stream: at each step, with its samples in total
+};
+
 /// Writes metrics.jsonl and optionally TensorBoard events, every `every` steps and after each epoch.
 /// A step: {"kind": "step", "step", "epoch", "samples", "seconds", "loss", …, "learning_rate",
 /// "images_per_second"}.
+/// Of a stream, also "window_loss", "fading_loss", … (StreamEvaluation), "lag" and "lag_seconds" (StreamPace),
+/// as far as they are known.
+/// A drift: {"kind": "drift", "step", "epoch", "samples", "seconds", "value", "window", "rate_factor"}.
 /// An epoch: {"kind": "epoch", "step", "epoch", "samples", "seconds", "train_loss", …, "validation_loss", …}.
 /// Epochs count from 1. "samples" and "seconds" are totals over all training steps of the run, including
 /// those before a resume; the time of validation is not included. Lines that cannot be written (a full disk)
 /// do not end the training: they are missing, and `warn` is told once.
 class LogObserver final : public TrainingObserver {
  public:
-  LogObserver(MetricsLog log, std::unique_ptr<TensorBoardWriter> tensorboard,
-              std::vector<std::string> metrics, int64_t every, std::function<void(const std::string&)> warn);
+  /// `pace`: of a stream, and it comes before this observer; otherwise null.
+  LogObserver(MetricsLog log, EventFiles events, std::vector<std::string> metrics, int64_t every,
+              std::function<void(const std::string&)> warn, const StreamPace* pace = nullptr);
 
   void step_done(const StepReport& report, const TrainingState& state) override;
   void epoch_done(const EpochReport& report, const TrainingState& state) override;
@@ -38,14 +50,18 @@ class LogObserver final : public TrainingObserver {
   void sync();
 
  private:
-  void write(const std::string& kind, const TrainingState& state, int64_t epoch,
-             const std::vector<std::pair<std::string, double>>& values);
+  using Values = std::vector<std::pair<std::string, double>>;
+  void write(const std::string& kind, const TrainingState& state, int64_t epoch, const Values& values);
+  void add_stream_values(const TrainingState& state, Values& values) const;
+  void add_events(const std::string& tag, const TrainingState& state, double value);
+  void for_events(const std::function<void(TensorBoardWriter&)>& action);
   void try_to(const std::function<void()>& write);
   MetricsLog log_;
-  std::unique_ptr<TensorBoardWriter> tensorboard_;
+  EventFiles events_;
   std::vector<std::string> metrics_;
   int64_t every_;
   std::function<void(const std::string&)> warn_;
+  const StreamPace* pace_;
   bool warned_ = false;
 };
 
@@ -129,11 +145,10 @@ class EnergyObserver final : public TrainingObserver {
 /// Updates a Progress (telar/observe/progress.h).
 class ProgressObserver final : public TrainingObserver {
  public:
-  /// `behind`: samples of a stream that are waiting after a position; `more`: further figures as text; both
+  /// `pace`: of a stream, and it comes before this observer; otherwise null. `more`: further figures as text;
   /// may be empty.
   ProgressObserver(Progress& progress, const std::vector<std::string>& metrics,
-                   std::function<std::optional<int64_t>(const Position&)> behind = {},
-                   std::function<std::string()> more = {});
+                   const StreamPace* pace = nullptr, std::function<std::string()> more = {});
 
   void epoch_began(const EpochStart& start, const TrainingState& state) override;
   void step_done(const StepReport& report, const TrainingState& state) override;
@@ -141,11 +156,10 @@ class ProgressObserver final : public TrainingObserver {
 
  private:
   std::optional<double> accuracy_of(const std::vector<double>& metrics) const;
-  std::optional<int64_t> behind(const TrainingState& state) const;
 
   Progress& progress_;
   std::optional<size_t> accuracy_;
-  std::function<std::optional<int64_t>(const Position&)> behind_;
+  const StreamPace* pace_;
   std::function<std::string()> more_;
 };
 

@@ -32,6 +32,18 @@ nlohmann::ordered_json json_of(const RunLosses& losses) {
           {"repeated_parts", losses.workers.parts}};
 }
 
+void add_evaluation(nlohmann::ordered_json& json, const std::vector<std::string>& metrics,
+                    const StreamEvaluation& evaluation) {
+  const bool none = evaluation.means.empty();
+  add_means(json, "window", metrics, none ? std::vector<double>{} : evaluation.means.windowed());
+  add_means(json, "fading", metrics, none ? std::vector<double>{} : evaluation.means.fading());
+  json["drift_count"] = evaluation.drift_count;
+  json["drifts"] = nlohmann::ordered_json::array();
+  for (const DriftEvent& drift : evaluation.drifts)
+    json["drifts"].push_back(
+        {{"step", drift.step}, {"samples", drift.samples}, {"value", drift.value}, {"window", drift.window}});
+}
+
 }  // namespace
 
 std::string to_json(const RunSummary& summary) {
@@ -84,6 +96,7 @@ std::string to_json(const RunSummary& summary) {
     json["latency_ms_median"] = 1e3 * summary.latency.quantile(0.5);
     json["latency_ms_99"] = 1e3 * summary.latency.quantile(0.99);
   }
+  if (summary.evaluation) add_evaluation(json, summary.metrics, *summary.evaluation);
   json["folder"] = summary.folder;
   json["checkpoint"] = summary.checkpoint;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

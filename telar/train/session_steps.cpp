@@ -43,7 +43,7 @@ void require_inputs(const Session& session, const BatchSource& source) {
 }  // namespace
 
 SessionSteps::SessionSteps(Session& session, const BatchSource& source, const SessionStepsOptions& options)
-    : session_(session), source_(source), schedule_(options.schedule), loader_(source, options.loader) {
+    : session_(session), source_(source), options_(options), loader_(source, options.loader) {
   require_inputs(session, source);
 }
 
@@ -86,9 +86,9 @@ std::vector<CompletedStep> SessionSteps::wait() {
     if (failed_ && completed.empty()) throw not_finite();
     if (failed_) break;  // those before it are counted first
     Begun& step = begun_.front();
-    completed.push_back({complete_++, step.inputs.samples, std::move(result->metrics), std::move(step.at),
-                         std::move(step.after), latency_since(step.arrived), result->communication,
-                         result->phases});
+    completed.push_back({complete_++, step.inputs.samples, std::move(result->metrics), std::move(step.tested),
+                         std::move(step.at), std::move(step.after), latency_since(step.arrived),
+                         result->communication, result->phases});
     begun_.pop_front();
   }
   return completed;
@@ -112,13 +112,21 @@ void SessionSteps::begin_step() {
   }
   reading_ = batch->after;
   --unread_;
-  const EpochStart& epoch = range_.epoch;
-  const auto rate = static_cast<float>(learning_rate_in_epoch(schedule_, epoch.epoch, epoch.steps, next_));
-  const StepInputs inputs{rate, range_.before + next_ + 1, static_cast<uint32_t>(epoch.epoch),
-                          batch->all_samples, start};
+  std::vector<double> tested;
+  if (options_.tests_first) tested = session_.evaluate(view_of(*batch));
+  const StepInputs inputs{rate_of_next(), range_.before + next_ + 1,
+                          static_cast<uint32_t>(range_.epoch.epoch), batch->all_samples, start};
   session_.begin(view_of(*batch), inputs);
-  begun_.push_back({inputs, batch->at, batch->after, batch->arrived});
+  begun_.push_back({inputs, batch->at, batch->after, batch->arrived, std::move(tested)});
   ++next_;
+}
+
+float SessionSteps::rate_of_next() const {
+  const EpochStart& epoch = range_.epoch;
+  const double rate = learning_rate_in_epoch(options_.schedule, epoch.epoch, epoch.steps, next_);
+  const StreamEvaluation* evaluation = options_.evaluation;
+  const double factor = evaluation == nullptr ? 1 : evaluation->rate_factor(range_.before + next_ + 1);
+  return static_cast<float>(rate * factor);
 }
 
 /// Repeats the first step that was not counted, with its batch, to find the layer where the value first

@@ -15,6 +15,9 @@ namespace telar {
 struct SessionStepsOptions {
   Schedule schedule = {};
   LoaderOptions loader = {};
+  bool tests_first = false;  ///< each batch is evaluated before its step (CompletedStep::tested)
+  const StreamEvaluation* evaluation =
+      nullptr;  ///< whose rate_factor() a step has when it begins; null: none
 };
 
 /// The steps that a session makes with the batches of a source, in order. A session that computes steps ahead
@@ -40,17 +43,19 @@ class SessionSteps final : public StepSource {
     Position at;
     Position after;
     std::vector<int64_t> arrived;
+    std::vector<double> tested;
   };
 
   bool follows() const { return next_ < range_.end && !draining_ && !ended_; }
   Position first_position() const;
   const Batch* next_batch();
   void begin_step();
+  float rate_of_next() const;
   Error not_finite();
 
   Session& session_;
   const BatchSource& source_;
-  Schedule schedule_;
+  SessionStepsOptions options_;
   Loader loader_;
   StepRange range_;
   int64_t next_ = 0;      ///< the step that begins next

@@ -24,6 +24,8 @@ struct CompletedStep {
   int64_t step = 0;  ///< in the epoch, from 0
   int64_t samples = 0;
   std::vector<double> metrics;  ///< sums over the samples
+  /// The same before the step, in evaluation mode (StreamEvaluationOptions::separate_pass); empty: not asked.
+  std::vector<double> tested = {};
   Position at = {};             ///< where it begins in the source of the samples
   Position after = {};          ///< where it ends; both empty: the source finds steps by their numbers
   LatencyCounts latency = {};   ///< from the arrival of samples (Batch::arrived) to the end of the step

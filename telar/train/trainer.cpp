@@ -94,9 +94,16 @@ FitOutcome Trainer::fit(const BatchSource& train, const BatchSource* validation,
                         const std::vector<TrainingObserver*>& observers,
                         const std::function<bool()>& stop_requested) {
   std::optional<SessionSteps> own;
-  if (others_ == nullptr)
+  if (options_.evaluation && !state_.evaluation) state_.evaluation.emplace();
+  if (others_ == nullptr) {
     own.emplace(session_, train,
-                SessionStepsOptions{options_.schedule, {options_.loader_threads, options_.prefetch}});
+                SessionStepsOptions{options_.schedule,
+                                    {options_.loader_threads, options_.prefetch},
+                                    options_.evaluation && options_.evaluation->separate_pass,
+                                    state_.evaluation ? &*state_.evaluation : nullptr});
+  } else {
+    check_others();
+  }
   while (state_.epoch < options_.epochs && !state_.stopped_early) {
     Epoch epoch{start_of_epoch(train), own ? *own : *others_, observers, stop_requested};
     for (TrainingObserver* observer : observers) observer->epoch_began(epoch.start, state_);
@@ -111,6 +118,19 @@ FitOutcome Trainer::fit(const BatchSource& train, const BatchSource* validation,
     if (more && stop_requested && stop_requested()) return FitOutcome::stopped;
   }
   return FitOutcome::finished;
+}
+
+void Trainer::check_others() const {
+  if (options_.pause_requested)
+    throw user_error(
+        "with parameter servers, the training pauses after numbers of steps, not on request: workers may wait for samples");
+  if (!options_.evaluation) return;
+  if (options_.evaluation->separate_pass)
+    throw user_error(
+        "with parameter servers, the workers report the losses and accuracies of their training steps; they make no separate evaluation pass");
+  if (options_.evaluation->drift && options_.evaluation->drift->factor != 1)
+    throw user_error(
+        "with parameter servers, the workers take the learning rate from the schedule; a drift cannot raise it");
 }
 
 EpochStart Trainer::start_of_epoch(const BatchSource& train) const {
@@ -131,15 +151,15 @@ bool Trainer::run_epoch(Epoch& epoch) {
   while (true) {
     const int64_t end = next_pause(epoch.start);
     epoch.steps.begin({epoch.start, state_.step_in_epoch, end, before, state_.position});
-    const bool stopped = make_steps(epoch);
+    const StepsEnd made = make_steps(epoch);
     epoch.steps.fetch(session_);
     state_.step_in_epoch = epoch.steps.steps_done();
     state_.step = before + state_.step_in_epoch;
     if (Position position = epoch.steps.position(); !position.bytes.empty())
       state_.position = std::move(position);
     if (state_.step_in_epoch == epoch.start.steps) return true;
-    if (stopped) return false;
-    if (state_.step_in_epoch < end) {
+    if (made == StepsEnd::stopped) return false;
+    if (state_.step_in_epoch < end && made == StepsEnd::all) {
       epoch.ended = true;
       return true;
     }
@@ -154,10 +174,10 @@ int64_t Trainer::next_pause(const EpochStart& epoch) const {
   return std::min(epoch.steps, state_.step_in_epoch + until);
 }
 
-/// Makes the steps of a range; returns true for a stop. The duration of a step is the time since the previous
-/// one.
-bool Trainer::make_steps(Epoch& epoch) {
-  bool stopping = false;
+/// Makes the steps of a range, or those before a pause or a stop. The duration of a step is the time since
+/// the previous one.
+Trainer::StepsEnd Trainer::make_steps(Epoch& epoch) {
+  StepsEnd ending = StepsEnd::all;
   auto start = Clock::now();
   for (bool more = true; more;) {
     more = !epoch.steps.finished();  // asked first: steps completed before this are in the next wait()
@@ -166,11 +186,15 @@ bool Trainer::make_steps(Epoch& epoch) {
       start = Clock::now();
     }
     const bool last = state_.step_in_epoch == epoch.start.steps;
-    if (stopping || last || !epoch.stop_requested || !epoch.stop_requested()) continue;
-    epoch.steps.drain();
-    stopping = true;
+    if (ending != StepsEnd::all || last) continue;
+    if (epoch.stop_requested && epoch.stop_requested()) {
+      ending = StepsEnd::stopped;
+    } else if (options_.pause_requested && options_.pause_requested()) {
+      ending = StepsEnd::paused;
+    }
+    if (ending != StepsEnd::all) epoch.steps.drain();
   }
-  return stopping;
+  return ending;
 }
 
 void Trainer::count(const Epoch& epoch, const CompletedStep& step, double seconds) {
@@ -184,12 +208,29 @@ void Trainer::count(const Epoch& epoch, const CompletedStep& step, double second
   state_.epoch_samples += step.samples;
   state_.seconds += seconds;
   add_to(state_.epoch_sums, step.metrics);
-  const double rate =
-      learning_rate_in_epoch(options_.schedule, epoch.start.epoch, epoch.start.steps, step.step);
+  double rate = learning_rate_in_epoch(options_.schedule, epoch.start.epoch, epoch.start.steps, step.step);
+  if (state_.evaluation) rate *= state_.evaluation->rate_factor(state_.step);
   const StepReport report{
-      step.samples, step.metrics, rate,       seconds,     state_.step_in_epoch == epoch.start.steps,
-      step.step,    step.at,      step.after, step.latency};
+      step.samples,
+      step.metrics,
+      rate,
+      seconds,
+      state_.step_in_epoch == epoch.start.steps,
+      step.step,
+      step.at,
+      step.after,
+      step.latency,
+      add_to_evaluation(step)};
   for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
+}
+
+/// The drift that is detected with a step; null if there is none.
+const DriftEvent* Trainer::add_to_evaluation(const CompletedStep& step) {
+  if (!options_.evaluation || step.samples == 0) return nullptr;
+  StreamEvaluation& evaluation = *state_.evaluation;
+  const std::vector<double>& sums = options_.evaluation->separate_pass ? step.tested : step.metrics;
+  const bool drift = evaluation.add(*options_.evaluation, sums, step.samples, state_.step, state_.samples);
+  return drift ? &evaluation.drifts.back() : nullptr;
 }
 
 EpochReport Trainer::finish_epoch(const BatchSource* validation) {

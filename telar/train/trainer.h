@@ -39,6 +39,11 @@ struct TrainerOptions {
   /// Training pauses after each multiple of this number of steps: no later step has begun, so observers can
   /// save the state (TrainingObserver::paused). 0: never.
   int64_t pause_steps = 0;
+  /// Asked after each step; training also pauses when it returns true. With several processes it returns the
+  /// same in each. Not with others' steps (make_steps_with()): their workers may wait for samples, and what
+  /// has begun must be finished for a pause. Empty: never.
+  std::function<bool()> pause_requested = {};
+  std::optional<StreamEvaluationOptions> evaluation = {};  ///< with each batch, before it is trained on
 };
 
 /// Why fit() returned.
@@ -95,11 +100,14 @@ class Trainer {
 
  private:
   struct Epoch;
+  void check_others() const;
   EpochStart start_of_epoch(const BatchSource& train) const;
   bool run_epoch(Epoch& epoch);
-  bool make_steps(Epoch& epoch);
+  enum class StepsEnd : uint8_t { all, paused, stopped };
+  StepsEnd make_steps(Epoch& epoch);
   int64_t next_pause(const EpochStart& epoch) const;
   void count(const Epoch& epoch, const CompletedStep& step, double seconds);
+  const DriftEvent* add_to_evaluation(const CompletedStep& step);
   EpochReport finish_epoch(const BatchSource* validation);
   void judge(EpochReport& report);
 

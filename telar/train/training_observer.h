@@ -25,6 +25,7 @@ struct StepReport {
   Position at;                 ///< CompletedStep::at, after, latency
   Position after;
   LatencyCounts latency;
+  const DriftEvent* drift = nullptr;  ///< that was detected with this step; null: none
 };
 
 struct EpochReport {

@@ -6,6 +6,7 @@
 #include "telar/core/error.h"
 #include "telar/data/permutation.h"
 #include "telar/io/json_fields.h"
+#include "telar/train/stream_evaluation_file.h"
 
 namespace telar {
 
@@ -64,6 +65,7 @@ std::string to_json(const TrainingState& state) {
   json["best_step"] = state.best_step;
   json["epochs_since_best"] = state.epochs_since_best;
   json["stopped_early"] = state.stopped_early;
+  if (state.evaluation) json["evaluation"] = to_json(*state.evaluation);
   return json.dump(2);
 }
 
@@ -84,6 +86,9 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
   state.best_step = fields.integer("best_step", 0, kMostSteps);
   state.epochs_since_best = fields.integer("epochs_since_best", 0, kMostEpochs);
   state.stopped_early = fields.flag("stopped_early");
+  if (fields.has("evaluation"))
+    state.evaluation =
+        stream_evaluation_from_json(JsonFields::of(fields.value("evaluation"), source + ", evaluation"));
   check_agreement(state, fields);
   return state;
 }
@@ -96,6 +101,11 @@ void check_position(const TrainingState& state, const EpochSize& size, const std
   if (state.step_in_epoch == 0 && !state.epoch_sums.empty()) {
     throw user_error("{}: epoch_sums has {} values; before the first step of an epoch it must be empty",
                      source, state.epoch_sums.size());
+  }
+  const size_t evaluated = state.evaluation ? state.evaluation->means.fading_sums.size() : 0;
+  if (evaluated > 0 && evaluated != size.metrics) {
+    throw user_error("{}: evaluation has sums of {} metrics; the job has {}", source, evaluated,
+                     size.metrics);
   }
   if (state.step_in_epoch > 0 && state.epoch_sums.size() != size.metrics) {
     throw user_error("{}: epoch_sums has {} values; it must have one for each of the {} metrics of the job",

@@ -7,6 +7,7 @@
 
 #include "telar/data/assignment.h"
 #include "telar/data/batch_source.h"
+#include "telar/train/stream_evaluation.h"
 
 namespace telar {
 
@@ -31,6 +32,8 @@ struct TrainingState {
   int64_t best_step = 0;       ///< steps completed at the end of that epoch
   int64_t epochs_since_best = 0;
   bool stopped_early = false;
+
+  std::optional<StreamEvaluation> evaluation;  ///< of a stream
 
   bool operator==(const TrainingState&) const = default;
 };

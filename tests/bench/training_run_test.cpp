@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "io/temp_folder.h"
 #include "support/sentences.h"
 #include "telar/observe/metrics_log.h"
@@ -118,6 +120,26 @@ TEST(Curve, RejectsAForeignLogWithTheLineNumber) {
   EXPECT_TRUE(says(sentence_of([&] { read_curve(folder.path()); }), "metrics.jsonl, line 2"));
   write_text(folder / "metrics.jsonl", good + R"({"kind":"st)");
   EXPECT_EQ(read_curve(folder.path()).steps.size(), 1U) << "a killed run leaves half a line";
+}
+
+TEST(Curve, OfAStreamHasTheMeansOfTheWindowBySamplesAndByTime) {
+  const TempFolder folder;
+  write_text(
+      folder / "metrics.jsonl",
+      R"({"kind":"step","step":1,"epoch":1,"samples":32,"seconds":0.5,"loss":3,"window_loss":2.5,"window_accuracy":0.25})"
+      "\n"
+      R"({"kind":"drift","step":2,"epoch":1,"samples":64,"seconds":1,"value":0.9,"window":0.2,"rate_factor":1})"
+      "\n"
+      R"({"kind":"step","step":2,"epoch":1,"samples":64,"seconds":1,"loss":1,"window_loss":2,"window_accuracy":0.5})"
+      "\n");
+  std::map<std::string, std::vector<std::pair<double, double>>> points;
+  for (const Chart& chart : learning_charts({{"run", read_curve(folder.path())}}))
+    points[chart.title] = chart.curves.at(0).points;
+  using Points = std::vector<std::pair<double, double>>;
+  EXPECT_EQ(points.at("Loss of new samples (window) against samples"), (Points{{32, 2.5}, {64, 2}}));
+  EXPECT_EQ(points.at("Loss of new samples (window) against time"), (Points{{0.5, 2.5}, {1, 2}}));
+  EXPECT_EQ(points.at("Accuracy of new samples (window) against samples"), (Points{{32, 0.25}, {64, 0.5}}));
+  EXPECT_EQ(points.at("Training loss against samples"), (Points{{32, 3}, {64, 1}}));
 }
 
 TEST(Curve, CanBeReadWhileTheLogGrows) {

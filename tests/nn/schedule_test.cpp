@@ -30,6 +30,19 @@ TEST(Schedule, EveryDropsRepeatedly) {
   }
 }
 
+TEST(Schedule, ExponentialAndInverseTimeFallALittleInEachStepAndHaveNoLastOne) {
+  const Schedule exponential{.base = 8, .shape = ExponentialSchedule{.gamma = 0.5, .every = 4}};
+  EXPECT_DOUBLE_EQ(learning_rate(exponential, 1), 8);
+  EXPECT_DOUBLE_EQ(learning_rate(exponential, 3), 8 / std::numbers::sqrt2);
+  EXPECT_DOUBLE_EQ(learning_rate(exponential, 5), 4);
+  EXPECT_DOUBLE_EQ(learning_rate(exponential, 13), 1);
+  const Schedule inverse{.base = 6, .shape = InverseTimeSchedule{.decay = 2, .every = 10}};
+  EXPECT_DOUBLE_EQ(learning_rate(inverse, 1), 6);
+  EXPECT_DOUBLE_EQ(learning_rate(inverse, 6), 3);
+  EXPECT_DOUBLE_EQ(learning_rate(inverse, 11), 2);
+  EXPECT_DOUBLE_EQ(learning_rate(inverse, 1'000'000'001), 6 / (1 + 2e8));
+}
+
 TEST(Schedule, CosineFallsFromBaseToMinimum) {
   const Schedule schedule{.base = 2, .shape = CosineSchedule{.minimum = 0.5}, .total_steps = 8};
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 1), 2);

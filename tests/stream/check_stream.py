@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 import broker as brokers
 
@@ -500,6 +501,85 @@ print("true")""", broker.address)
     expect("topic 'again', partition 0: offset 19 is another message" in output, output)
 
 
+def drifts_are_found(broker, folder):
+    """The labels change; the means and the drifts go on after a kill, under every kind of strategy."""
+    lines = ["--set", "data.samples=4000", "--set", "data.shape=[6]", "--set", "data.classes=3"]
+    publish(broker, "steady", "synthetic", "--partitions", "2", *lines)
+    publish(broker, "drifting", "synthetic", "--partitions", "2", "--drift", "labels@2400", *lines)
+    (folder / "job.yaml").write_text(COMMON + """
+data: {source: kafka, brokers: "%s", shape: [6], classes: 3, end: now}
+output: {checkpoint_messages: 640}
+""" % broker.address, encoding="utf-8")
+    train = [TELAR, "train", str(folder / "job.yaml"), "--resume", "--set", "training.epochs=1", "--set",
+             "training.drift.detector=adwin", "--set", "training.prequential.window=960"]
+
+    def events(run_folder, kind):
+        lines = (run_folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        return [event for event in map(json.loads, lines) if event["kind"] == kind]
+
+    def summary(run_folder):
+        return json.loads((run_folder / "summary.json").read_text(encoding="utf-8"))
+
+    raise_rate = ["--set", "training.drift.action=raise_rate", "--set", "training.drift.factor=2"]
+    mirrored = ["--set", "strategy={name: mirrored, replicas: 2}", *raise_rate]
+    servers = ["--set", "strategy={name: async_sgd, workers: 2, servers: 1, threads: [1]}"]
+    for name, topic, more in (("steady", "steady", raise_rate), ("single", "drifting", raise_rate),
+                              ("mirrored", "drifting", mirrored), ("servers", "drifting", servers)):
+        output = run(*train, "--output", str(folder / name), "--set", "data.topic=" + topic, *more)
+        steps_of_drifts = [event["step"] for event in events(folder / name, "drift")]
+        expect([drift["step"] for drift in summary(folder / name)["drifts"]] == steps_of_drifts, "the summary")
+        if topic == "steady":
+            expect(not steps_of_drifts, "drifts where there is none: %s" % steps_of_drifts)
+            continue
+        least = 72 if name == "servers" else 75  # a worker may be some batches ahead of the others
+        expect(steps_of_drifts and least < steps_of_drifts[0] <= 95, "%s: drifts: %s" % (name, steps_of_drifts))
+        expect("drift after step %d: " % steps_of_drifts[0] in output, output)
+        rates = {event["step"]: event["learning_rate"] for event in events(folder / name, "step")}
+        raised = rates[steps_of_drifts[0] + 5] / rates[steps_of_drifts[0] + 4]
+        expect(abs(raised - (1 if name == "servers" else 2)) < 1e-9, "%s: raised by %g" % (name, raised))
+
+    process = start(*train, "--output", str(folder / "killed"), "--set", "data.topic=drifting", *raise_rate)
+    wait_until(lambda: max(steps(folder / "killed"), default=0) >= 90 or process.poll() is not None, "90 steps")
+    process.kill()
+    process.communicate()
+    run(*train, "--output", str(folder / "killed"), "--set", "data.topic=drifting", *raise_rate)
+    for kind in ("step", "drift"):
+        values = [[{name: value for name, value in event.items() if name.startswith(("window", "fading", "step", "value"))}
+                   for event in events(folder / one, kind)] for one in ("single", "killed")]
+        expect(values[0] == values[1], "the killed run has other means or drifts")
+    expect(weights(folder / "single") == weights(folder / "killed"), "the killed run has other weights")
+
+
+def prometheus_reads_the_run(broker, folder):
+    """One GET while the training waits for more messages; a port that is taken."""
+    publish(broker, "watched", "synthetic", "--set", "data.samples=100", "--set", "data.shape=[4]")
+    (folder / "job.yaml").write_text(COMMON + """
+data: {source: kafka, brokers: "%s", topic: watched, shape: [4]}
+""" % broker.address, encoding="utf-8")
+    address = "127.0.0.1:%d" % brokers.free_port()
+    train = [TELAR, "train", str(folder / "job.yaml"), "--metrics", address, "--set",
+             "training={batch: 20, epoch_steps: 9, epochs: 1}"]
+    process = start(*train, "--output", str(folder / "run"))
+    wait_until(lambda: len(steps(folder / "run")) == 5, "5 steps")
+    other = run(*train, "--output", str(folder / "other"), code=2)
+    expect("Listening on %s is not possible: Address already in use" % address in other, other)
+    expect(not (folder / "other").exists(), "a run that did not begin leaves its folder")
+
+    def page():
+        with urllib.request.urlopen("http://%s/metrics" % address, timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        return {line.split()[0]: float(line.split()[1]) for line in lines if not line.startswith("#")}
+
+    wait_until(lambda: page().get("telar_steps_total") == 5, "5 steps in the metrics")
+    found = page()
+    expect(found["telar_samples_total"] == 100 and found["telar_workers"] == 1 and "telar_window_loss" in found,
+           "metrics: %s" % found)
+    process.send_signal(signal.SIGINT)
+    output = finish(process, 130, 10)
+    expect("metrics: http://%s/metrics" % address in output, output)
+    expect(any((folder / "run" / "by_messages").iterdir()), "TensorBoard by messages")
+
+
 def errors_are_sentences(broker, folder):
     publish(broker, "small", "synthetic", "--set", "data.samples=40", "--set", "data.shape=[4]", "--partitions", "2")
     (folder / "job.yaml").write_text(COMMON + """
@@ -602,7 +682,8 @@ def main():
         print("check_stream: the broker is missing, so nothing was checked; scripts/setup stream installs it")
         sys.exit(77)
     checks = [errors_are_sentences, losses_are_those_of_the_file, formats_are_read, records_are_read,
-              killed_runs_use_every_message_once, killed_workers_count_every_message_once,
+              drifts_are_found, prometheus_reads_the_run, killed_runs_use_every_message_once,
+              killed_workers_count_every_message_once,
               endless_topics_have_the_losses_of_the_file, workers_follow_the_load,
               a_server_that_is_restarted_ends_the_run, a_broker_away_loses_nothing, a_silent_topic_can_be_left,
               damaged_messages_are_kept_elsewhere,

@@ -1,0 +1,71 @@
+#include "telar/train/metrics_observer.h"
+
+#include <utility>
+
+namespace telar {
+
+MetricsObserver::MetricsObserver(const std::string& address, MetricsSources sources)
+    : asked_(address), sources_(std::move(sources)), server_(address, [this] { return page(); }) {}
+
+std::string MetricsObserver::address() const {
+  return Address{.host = Address::parse(asked_).host, .port = server_.port()}.text();
+}
+
+std::string MetricsObserver::page() {
+  const std::scoped_lock lock(mutex_);
+  return prometheus_text(values_);
+}
+
+void MetricsObserver::step_done(const StepReport& report, const TrainingState& state) {
+  using enum PrometheusMetric::Kind;
+  std::vector<PrometheusMetric> now = {
+      {"telar_steps_total", "Training steps", counter, static_cast<double>(state.step)},
+      {"telar_samples_total", "Samples trained on", counter, static_cast<double>(state.samples)},
+      {"telar_training_seconds_total", "Time in training steps, including the wait for samples", counter,
+       state.seconds},
+      {"telar_learning_rate", "Learning rate of the last step", gauge, report.learning_rate},
+      {"telar_workers", "Workers or replicas that make the steps", gauge,
+       static_cast<double>(sources_.workers())}};
+  const auto add = [&](std::string name, std::string help, PrometheusMetric::Kind kind, double value) {
+    now.push_back({std::move(name), std::move(help), kind, value});
+  };
+  for (size_t m = 0; m < sources_.metrics.size(); ++m)
+    if (report.samples > 0)
+      add("telar_" + sources_.metrics[m], "Mean of " + sources_.metrics[m] + " over the last step", gauge,
+          report.sums[m] / static_cast<double>(report.samples));
+  if (state.evaluation && !state.evaluation->means.empty()) {
+    const std::vector<double> windowed = state.evaluation->means.windowed();
+    const std::vector<double> fading = state.evaluation->means.fading();
+    for (size_t m = 0; m < sources_.metrics.size(); ++m) {
+      const std::string& metric = sources_.metrics[m];
+      add("telar_window_" + metric, "Mean of " + metric + " over the window of new samples", gauge,
+          windowed[m]);
+      add("telar_fading_" + metric, "Fading mean of " + metric + " over new samples", gauge, fading[m]);
+    }
+    add("telar_drifts_total", "Drifts that were detected", counter,
+        static_cast<double>(state.evaluation->drift_count));
+  }
+  if (const StreamPace* pace = sources_.pace) {
+    add("telar_samples_per_second", "Samples trained on per second, over about 5 seconds", gauge,
+        pace->rate());
+    if (const auto lag = pace->lag())
+      add("telar_lag_messages", "Messages of the topic that wait for the training", gauge,
+          static_cast<double>(*lag));
+    if (const auto seconds = pace->lag_seconds())
+      add("telar_lag_seconds", "Seconds in which these messages would be used at the present rate", gauge,
+          *seconds);
+  }
+  if (sources_.left_out)
+    add("telar_left_out_messages_total", "Damaged messages that were left out", counter,
+        static_cast<double>(sources_.left_out()));
+  if (sources_.staleness)
+    add("telar_staleness_updates", "Mean number of others' updates between a worker's pull and its push",
+        gauge, sources_.staleness());
+  if (sources_.repeated_parts)
+    add("telar_repeated_parts_total", "Parts of batches that were given to another worker after a loss",
+        counter, static_cast<double>(sources_.repeated_parts()));
+  const std::scoped_lock lock(mutex_);
+  values_ = std::move(now);
+}
+
+}  // namespace telar
