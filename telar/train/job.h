@@ -19,12 +19,14 @@ struct LayerJob {
   std::string where;                ///< "job.yaml:12", for messages
 };
 
-/// A model from the zoo, or a list of layers.
+/// A model from the zoo, a list of layers, or a model file.
 struct ModelJob {
-  std::string name;  ///< of a model in the zoo; empty if `layers` is used
+  std::string name;  ///< of a model in the zoo; empty if `layers` or `file` is used
   Attributes options;
   std::vector<LayerJob> layers;
-  std::string where;  ///< "job.yaml:3", for messages
+  std::string file;      ///< a model file (telar/io/model_file.h)
+  std::string checksum;  ///< of that file; empty: any. A job as run has it
+  std::string where;     ///< "job.yaml:3", for messages
 };
 
 /// `data.threads` of a job that leaves their number to loader_threads().

@@ -32,9 +32,8 @@ std::string JobChange::str() const {
 
 std::vector<JobChange> job_changes(const Job& before, const Job& now) {
   std::vector<JobChange> changes;
-  const std::string model = model_job_text(before.model);
-  if (model != model_job_text(now.model)) {
-    changes.push_back({"model", model, model_job_text(now.model), OnResume::refused,
+  if (!same_model(before.model, now.model)) {
+    changes.push_back({"model", model_job_text(before.model), model_job_text(now.model), OnResume::refused,
                        "the weights in the checkpoint belong to that model"});
   }
   for (const JobKey& key : job_keys()) {

@@ -138,6 +138,18 @@ void check_output(const Job& job, const Where& where) {
         where("output.checkpoint_messages"), output.checkpoint_steps);
 }
 
+/// Loss and metrics of a model file are in the file.
+void check_model_file(const Job& job, const Where& where) {
+  const auto refuse = [&](const std::string& key) {
+    throw user_error(
+        "{}: {} is given, but the model is a file, whose graphs contain loss and metrics; leave it out",
+        where(key), key);
+  };
+  if (job.loss != "auto") refuse("loss");
+  if (job.training.label_smoothing != 0) refuse("training.label_smoothing");
+  if (job.training.top_k != TrainingJob{}.top_k) refuse("training.top_k");
+}
+
 void check_servers(const Job& job, const Where& where) {
   if (job.output.checkpoint_minutes > 0)
     throw user_error(
@@ -278,6 +290,7 @@ void check_job(const Job& job, const Where& where) {
   check_output(job, where);
   if (uses_servers(job)) check_servers(job, where);
   check_elastic(job, where);
+  if (!job.model.file.empty()) check_model_file(job, where);
   if (trains_on_stream(job.data)) check_stream_keys(job, where);
   if (job.data.spread) check_spread(job, where);
 }

@@ -12,7 +12,7 @@ namespace telar {
 
 namespace {
 
-const std::vector<std::string> kModelKeys = {"name", "options", "layers"};
+const std::vector<std::string> kModelKeys = {"name", "options", "layers", "file", "checksum"};
 
 Attributes read_options(const std::string& model, const JobNode& node) {
   if (node.kind == JobNode::Kind::null) return {};
@@ -39,6 +39,16 @@ std::string read_name(const JobNode& node) {
   return name;
 }
 
+/// Keys that belong to another kind of model.
+void refuse_keys_of_others(const JobNode& section, bool named, bool of_file) {
+  const JobNode* options = section.find("options");
+  if (options != nullptr && !named)
+    throw user_error("{}: 'options' are only valid for models with a 'name'", options->where);
+  const JobNode* checksum = section.find("checksum");
+  if (checksum != nullptr && !of_file)
+    throw user_error("{}: 'checksum' is only valid for models with a 'file'", checksum->where);
+}
+
 std::string layer_text(const LayerJob& layer) {
   std::vector<std::string> parts = {"name: " + value_text(layer.name), "type: " + layer.type};
   if (!layer.inputs.empty()) parts.push_back("inputs: " + value_text(layer.inputs));
@@ -51,7 +61,7 @@ std::string layer_text(const LayerJob& layer) {
 ModelJob read_model_job(const JobNode& section) {
   if (section.kind != JobNode::Kind::map) {
     throw user_error(
-        "{}: model is {}; it must be the name of a model, or a group of keys with 'name' or 'layers'",
+        "{}: model is {}; it must be the name of a model, or a group of keys with 'name', 'layers' or 'file'",
         section.where, section.described());
   }
   for (const JobEntry& entry : section.entries) {
@@ -64,16 +74,24 @@ ModelJob read_model_job(const JobNode& section) {
   }
   const JobNode* name = section.find("name");
   const JobNode* layers = section.find("layers");
-  if ((name == nullptr) == (layers == nullptr)) {
-    throw user_error("{}: a model must have either a 'name' or 'layers'", section.where);
+  const JobNode* file = section.find("file");
+  if ((name != nullptr) + (layers != nullptr) + (file != nullptr) != 1) {
+    throw user_error("{}: a model must have either a 'name', 'layers' or a 'file'", section.where);
   }
+  refuse_keys_of_others(section, name != nullptr, file != nullptr);
   ModelJob model;
+  if (file != nullptr) {
+    model.where = file->where;
+    read_value(*file, "model.file", {}, model.file);
+    if (model.file.empty())
+      throw user_error("{}: model.file is empty; it must be the path of a model file", file->where);
+    if (const JobNode* checksum = section.find("checksum"))
+      read_value(*checksum, "model.checksum", {}, model.checksum);
+    return model;
+  }
   if (layers != nullptr) {
     model.where = layers->where;
     model.layers = read_layers(*layers);
-    if (const JobNode* options = section.find("options")) {
-      throw user_error("{}: 'options' are only valid for models with a 'name'", options->where);
-    }
     return model;
   }
   model.where = name->where;
@@ -84,6 +102,11 @@ ModelJob read_model_job(const JobNode& section) {
 
 std::string model_job_text(const ModelJob& model) {
   std::string text = "model:\n";
+  if (!model.file.empty()) {
+    text += fmt::format("  file: {}\n", value_text(model.file));
+    if (!model.checksum.empty()) text += fmt::format("  checksum: {}\n", value_text(model.checksum));
+    return text;
+  }
   if (model.layers.empty()) {
     text += "  name: " + model.name + "\n";
     if (!model.options.empty()) text += "  options:\n";
@@ -94,6 +117,11 @@ std::string model_job_text(const ModelJob& model) {
   text += "  layers:\n";
   for (const LayerJob& layer : model.layers) text += layer_text(layer);
   return text;
+}
+
+bool same_model(const ModelJob& a, const ModelJob& b) {
+  if (!a.checksum.empty() && !b.checksum.empty()) return a.checksum == b.checksum;
+  return model_job_text(a) == model_job_text(b);
 }
 
 Model model_of_job(const ModelJob& job, const Shape& sample, DType input, int64_t outputs) {

@@ -10,6 +10,7 @@
 #include "telar/strategy/server_side.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_model.h"
+#include "telar/train/job_model_file.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/work_division.h"
 
@@ -100,6 +101,7 @@ int64_t replicas_here(const Job& job, int processes) {
 }  // namespace
 
 Model job_model(const Job& job, const SampleSpec& spec) {
+  if (!job.model.file.empty()) return model_of_file(job.model, spec);
   if (spec.classes == 0 && spec.targets.rank() != 1) {
     throw user_error(
         "the targets of one sample have the shape {}; only lists of numbers, [N, k], are supported",

@@ -15,6 +15,7 @@
 #include "telar/train/job_devices.h"
 #include "telar/train/job_loader.h"
 #include "telar/train/job_memory.h"
+#include "telar/train/job_model_file.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
@@ -49,7 +50,7 @@ class LastEpoch final : public TrainingObserver {
 class Run {
  public:
   Run(Job job, const RunOptions& options)
-      : job_(std::move(job)),
+      : job_(with_settled_model(std::move(job), options.processes)),
         options_(options),
         workers_(settle_workers(job_, job_workers(job_, options.processes))),
         data_(opened_data()) {}

@@ -36,7 +36,7 @@ STAND_IN = "examples/fashion_mnist.yaml"
 LAUNCHERS = {"env", "mpirun", "nohup", "salloc", "srun", "sudo", "time", "timeout"}
 VERBS_WITH_JOB = {("train",), ("compare",), ("show",), ("bench", "scaling")}
 MISSING_HERE = re.compile(
-    r"there is no such (file|folder)$|no GPU: |no broker at |telar-cuda is missing|this build has no MPI", re.MULTILINE)
+    r"there is no such (file|folder)$|No such file or directory$|no GPU: |no broker at |telar-cuda is missing|this build has no MPI", re.MULTILINE)
 # Options of mpirun, Slurm, podman and torchrun, and of scripts to weave.
 OF_OTHERS = {"--bind-to", "--hostfile", "--mca", "--cpus-per-task", "--gpus-per-task", "--mpi", "--build-arg",
              "--redirects", "--tee", "--device"}
@@ -132,7 +132,7 @@ def keys_of_tables(job_doc):
     text = job_doc.path.read_text(encoding="utf-8")
     keys = set(re.findall(r"^\| `([a-z_]+(?:\.[a-z0-9_]+)+|name|loss)` \|", text, re.MULTILINE))
     keys |= set(re.findall(r"Short form: `([a-z]+): ", text))
-    return keys | {"model", "model.name", "model.options", "model.layers"}
+    return keys | {"model", "model.name", "model.options", "model.layers", "model.file", "model.checksum"}
 
 
 def paths_of(value, prefix=""):
