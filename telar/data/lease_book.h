@@ -18,7 +18,8 @@ struct Lease {
   int64_t end = 0;
   int64_t part = 0;
   int64_t number = 0;  ///< of step `begin` among all steps that the coordinator has given out
-  /// Of a stream: where each step begins in it, and where the last one ends. Empty: steps are found by number.
+  /// Of a stream: where each step begins in it, and where the last one ends. Empty: steps are found by their
+  /// numbers.
   std::vector<std::string> places = {};
 };
 

@@ -326,8 +326,8 @@ class StreamBatches::Reading {
 
   int after(int partition) const { return partition + 1 == log_.partitions() ? 0 : partition + 1; }
 
-  /// Puts the next message into message_ and moves on behind it; returns its partition, or kNoPartition if the
-  /// batch is closed before it is full.
+  /// Puts the next message into message_ and moves on behind it; returns its partition, or kNoPartition if
+  /// the batch is closed before it is full.
   int take_next() {
     while (has_ended(place_.turn)) place_.turn = after(place_.turn);
     const int partition = !options_.by_arrival || alone_ ? wait_for(place_.turn)

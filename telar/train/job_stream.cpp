@@ -38,9 +38,9 @@ void write_decided(DataJob& data, const Stream& stream) {
   if (!stream.ends().empty()) data.options.set("end", offsets_text(stream.ends()));
 }
 
-/// That each message is used once rests on two facts: a push has one batch, so a server can tell that it comes
-/// again; and a server that continues from an older snapshot ends the run, which only servers of this machine
-/// do for certain.
+/// That each message is used once rests on two facts: a push has one batch, so a server can tell that it
+/// comes again; and a server that continues from an older snapshot ends the run, which only servers of this
+/// machine do for certain.
 void check_leasing(const Job& job, const std::function<std::string(const std::string& key)>& where) {
   const std::string& strategy = job.strategy.name;
   const Attributes& options = job.strategy.options;

@@ -44,8 +44,8 @@ void StreamObserver::own_step_done(const TrainingState& state) {
   if (audit_) write(state.step, stream_.uses(last_));
 }
 
-/// A step of several workers: they report how many samples it had. It is one of any order; at a checkpoint, all
-/// before the last one are done.
+/// A step of several workers: they report how many samples it had. Steps are done in any order; at a
+/// checkpoint, all before the last one are done.
 void StreamObserver::worker_step_done(const StepReport& report, const TrainingState& state) {
   const std::vector<UsedOffsets> read = stream_.between(report.at, report.after);
   for (const UsedOffsets& offsets : read) left_out_ += offsets.end - offsets.first;

@@ -52,10 +52,10 @@ class WorkerPolicy {
   int64_t needed_meanwhile_ = 0;      ///< the most of these
 };
 
-/// Measures the load from what a coordinator counts. What a worker manages are the samples of its steps by the
-/// seconds that they took, so it is known of idle workers, too. While steps have waited for workers for some
-/// seconds, it is what the workers have done: the time of a step contains neither reading nor the system's
-/// waits.
+/// Measures the load from what a coordinator counts. What a worker manages are the samples of its steps by
+/// the seconds that they took, so it is known of idle workers, too. While steps have waited for workers for
+/// some seconds, it is what the workers have done: the time of a step contains neither reading nor the
+/// system's waits.
 class WorkerLoadMeter {
  public:
   /// Steps of so many samples are done, which took workers so many seconds together.

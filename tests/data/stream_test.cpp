@@ -473,7 +473,8 @@ TEST(Stream, LeasedPartsAreReadInTheOrderOfTheirLeases) {
   expect_error([&] { leased.add({.begin = 2, .end = 3}, 2); }, {"does not say where they are"});
 }
 
-/// The positions of all batches that can be made of messages that come one after another, each as soon as it can.
+/// The positions of all batches that can be made of messages that come one after another, each as soon as it
+/// can.
 std::vector<Position> planned(const StreamBatches& stream, MemoryTopic& topic,
                               const std::vector<size_t>& arrivals) {
   std::vector<Position> places = {stream.begin(0)};

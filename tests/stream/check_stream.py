@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -238,25 +239,20 @@ output: {checkpoint_steps: 3, checkpoint_epochs: 0}
     expect(committed(broker, "killed", 4) == [messages // 4] * 4, "committed: %s" % committed(broker, "killed", 4))
 
 
-def one_hot(folder, broker, topic, messages, first=0):
-    """A file and a topic in which each message has a feature of its own. With `first`, only so many messages are
-    published, and first.yaml and rest.yaml have both parts."""
+def one_hot(folder, broker, topic, messages):
+    """A file and a topic in which each message has a feature of its own."""
+    write_npy(folder / "x.npy", [[float(i == n) for i in range(messages)] for n in range(messages)])
+    write_npy(folder / "y.npy", [[1 + random.Random(n).random()] for n in range(messages)])
     model = """
 model: {layers: [{type: linear, features: 1, bias: false}]}
 optimizer: {name: sgd, learning_rate: 0.3}
 training: {epochs: 2, batch: 4}
 """
-    for name, begin, end in (("file", 0, messages), ("first", 0, first), ("rest", first, messages)):
-        if begin == end or (name == "rest" and not first):
-            continue
-        x, y = folder / (name + "-x.npy"), folder / (name + "-y.npy")
-        write_npy(x, [[float(i == n) for i in range(messages)] for n in range(begin, end)])
-        write_npy(y, [[1 + random.Random(n).random()] for n in range(begin, end)])
-        (folder / (name + ".yaml")).write_text(model + """
+    (folder / "file.yaml").write_text(model + """
 data: {source: npy, path: %s, label_path: %s, classes: 0, validation: 0, shuffle: false, normalise: false}
 strategy: {threads: 1}
-""" % (x, y), encoding="utf-8")
-    publish(broker, topic, str(folder / ("first.yaml" if first else "file.yaml")), "--partitions", "3")
+""" % (folder / "x.npy", folder / "y.npy"), encoding="utf-8")
+    publish(broker, topic, str(folder / "file.yaml"), "--partitions", "3")
     (folder / "topic.yaml").write_text(model + """
 data: {source: kafka, brokers: "%s", topic: %s, shape: [%d], classes: 0, end: now, audit: true, group: %s}
 output: {checkpoint_steps: 10, checkpoint_epochs: 0}
@@ -370,26 +366,42 @@ strategy: {name: sync_ps, workers: 2, servers: 2, threads: [1]}
 
 
 def workers_follow_the_load(broker, folder):
-    """One worker, until many messages arrive at once; one of those that join is killed."""
-    messages = 1200
-    one_hot(folder, broker, "followed", messages, 200)
-    telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"), "--set",
-          "training={epochs: 1, batch: 1}")
+    """One worker, until twice as many messages arrive as it manages; one of those that join is killed."""
+    features, rate = 200, 0.01
+    one_hot(folder, broker, "followed", features)
     run_folder = folder / "run"
     process = start(TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--set", "data.end=never",
-                    "--set", "training={epochs: 1, batch: 1, epoch_steps: %d}" % messages, "--set",
-                    "data.order=arrival", "--set", "data.linger_ms=20", "--set", "strategy={name: downpour, servers: 2, "
-                    "workers: {min: 1, max: 4, lag_seconds: 0.2}, threads: [1]}")
-    wait_until(lambda: len(steps(run_folder)) >= 200, "200 steps")
-    expect(len(workers_of(process)) == 1, "%d workers at the start" % len(workers_of(process)))
-    publish(broker, "followed", str(folder / "rest.yaml"))
+                    "--set", "training={epochs: 1, batch: 1, epoch_steps: 1000000}", "--set",
+                    "optimizer.learning_rate=%g" % rate, "--set", "output.checkpoint_steps=0",
+                    "--set", "data.order=arrival", "--set", "data.linger_ms=20", "--set",
+                    "strategy={name: downpour, servers: 2, workers: {min: 1, max: 4, lag_seconds: 0.2}, threads: [1]}")
+    wait_until(lambda: len(steps(run_folder)) > 0, "a step")
+    began = time.monotonic()
+    wait_until(lambda: len(steps(run_folder)) == features, "all steps")
+    twice = 2 * features / max(0.05, time.monotonic() - began)
+    publisher = start(TELAR, "publish", str(folder / "file.yaml"), "--brokers", broker.address, "--topic", "followed",
+                      "--loop", "--rate", "%g" % twice)
     wait_until(lambda: len(workers_of(process)) > 1 or process.poll() is not None, "a second worker")
-    for pid in workers_of(process)[-1:]:
-        os.kill(pid, signal.SIGKILL)
-    output = finish(process)
+    os.kill(workers_of(process)[-1], signal.SIGKILL)
+    publisher.send_signal(signal.SIGINT)
+    published = int(re.search(r"published (\d+) messages", finish(publisher, 130))[1])
+    messages = features + published
+    wait_until(lambda: len(steps(run_folder)) == messages, "all steps", 60)
+    process.send_signal(signal.SIGINT)
+    output = finish(process, 130)
     expect("instead of 1; the lag is" in output, output)
-    expect(set(uses(run_folder).values()) == {1} and len(uses(run_folder)) == messages, "each message is used once")
-    expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "the weights")
+    counts = uses(run_folder)
+    expect(set(counts.values()) == {1} and len(counts) == messages, "each message is used once")
+    telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"), "--set",
+          "training={epochs: 1, batch: 1}", "--set", "optimizer.learning_rate=%g" % rate)
+    # After the first use, each one brings a weight nearer to its target y by 2 rate of the rest.
+    targets = [1 + random.Random(n).random() for n in range(features)]
+    right = [y + (first - y) * (1 - 2 * rate) ** ((published + features - 1 - n) // features)
+             for n, (y, first) in enumerate(zip(targets, weights(folder / "file")))]
+    # A message more or less changes a weight by more than 0.01; a stale gradient of the same feature by 0.0004.
+    least = min(2 * rate * (y - weight) for y, weight in zip(targets, right))
+    expect(least > 0.005, "a message changes its weight by only %g" % least)
+    expect_alike(right, weights(run_folder), 0.003, "the weights")
     summary = json.loads((run_folder / "summary.json").read_text(encoding="utf-8"))
     expect(summary["latency_ms_99"] >= summary["latency_ms_median"] > 0, summary)
 

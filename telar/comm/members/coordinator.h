@@ -91,8 +91,8 @@ class Coordinator {
   /// `place`: of an epoch whose steps come to exist one after another (a stream), where step `first` begins;
   /// empty: all steps exist, and are found by their numbers.
   void begin_epoch(uint32_t epoch, int64_t first, int64_t steps, const std::string& place = {});
-  /// The next steps of such an epoch exist: where each of them ends. Returns how many steps exist and have not
-  /// begun.
+  /// The next steps of such an epoch exist: where each of them ends. Returns how many steps exist and have
+  /// not begun.
   int64_t extend(const std::vector<std::string>& places);
   /// Rhythm::free: so many members work from now on; MemberRegistry::resize().
   void resize(int64_t workers, bool spares_leave);
