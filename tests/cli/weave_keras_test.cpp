@@ -97,8 +97,9 @@ TEST_F(WeaveKeras, IsDescribedLikePyTorch) {
 }
 
 TEST_F(WeaveKeras, RecognisesArraysThroughTheirMethods) {
-  const std::string given = "digits = np.concatenate([x, y], axis=0)\ndigits = np.expand_dims(digits, -1).astype('float32')\n"
-                            "model.fit(digits, epochs=2)";
+  const std::string given =
+      "digits = np.concatenate([x, y], axis=0)\ndigits = np.expand_dims(digits, -1).astype('float32')\n"
+      "model.fit(digits, epochs=2)";
   const CommandResult result = weave("import numpy as np\n" + script("'adam'", given));
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(says(result.out, "model.fit(share(digits), epochs=2"));
@@ -133,7 +134,8 @@ TEST_F(WeaveKeras, CountsOutsideADistributedDataset) {
 TEST_F(WeaveKeras, DrawsDifferentNoiseInTheProcessesUnderHorovod) {
   EXPECT_TRUE(says(weave(tape_loop("enumerate(dataset)", true), "--target horovod").out,
                    "tf.random.set_seed(4 + hvd.rank())\nfor epoch in range(2):"));
-  EXPECT_EQ(weave(tape_loop("enumerate(dataset)", false), "--target horovod").out.find("4 + hvd"), std::string::npos);
+  EXPECT_EQ(weave(tape_loop("enumerate(dataset)", false), "--target horovod").out.find("4 + hvd"),
+            std::string::npos);
   EXPECT_EQ(weave(tape_loop("enumerate(dataset)", true), "--target tf-distribute").out.find("set_seed(4 +"),
             std::string::npos);
 }
