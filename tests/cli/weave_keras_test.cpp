@@ -96,6 +96,50 @@ TEST_F(WeaveKeras, IsDescribedLikePyTorch) {
   EXPECT_EQ(program.at("loops").at(0).at("does"), "training");
 }
 
+TEST_F(WeaveKeras, RecognisesArraysThroughTheirMethods) {
+  const std::string given =
+      "digits = np.concatenate([x, y], axis=0)\ndigits = np.expand_dims(digits, -1).astype('float32')\n"
+      "model.fit(digits, epochs=2)";
+  const CommandResult result = weave("import numpy as np\n" + script("'adam'", given));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(says(result.out, "model.fit(share(digits), epochs=2"));
+}
+
+/// A loop with a tape over `iterable`; `step` draws noise if `draws`.
+std::string tape_loop(const std::string& iterable, bool draws) {
+  return "import tensorflow as tf\ntf.random.set_seed(4)\n"
+         "dataset = tf.data.Dataset.from_tensor_slices(tf.zeros((8, 2))).batch(2)\n"
+         "model = tf.keras.Sequential([tf.keras.Input(shape=(2,)), tf.keras.layers.Dense(1)])\n"
+         "optimizer = tf.keras.optimizers.SGD(0.1)\n@tf.function\ndef step(x):\n" +
+         std::string(draws ? "    x = x + tf.random.normal(tf.shape(x))\n" : "") +
+         "    with tf.GradientTape() as tape:\n        loss = tf.reduce_mean(model(x))\n"
+         "    gradients = tape.gradient(loss, model.trainable_variables)\n"
+         "    optimizer.apply_gradients(zip(gradients, model.trainable_variables))\n    return loss\n"
+         "for epoch in range(2):\n    for n, x in " +
+         iterable + ":\n        loss = step(x)\n        if n % 2 == 0:\n            print(n)\n";
+}
+
+TEST_F(WeaveKeras, CountsOutsideADistributedDataset) {
+  const std::string woven = weave(tape_loop("dataset.enumerate()", false), "--target tf-distribute").out;
+  EXPECT_TRUE(says(woven, "for n, x in enumerate(distributed_dataset):"));
+  const std::string horovod = weave(tape_loop("dataset.enumerate()", false), "--target horovod").out;
+  EXPECT_TRUE(says(horovod, "for n, x in dataset.enumerate():"));
+  std::string tensor = tape_loop("dataset.enumerate()", false);
+  tensor.replace(tensor.find("print(n)"), 8, "print(n.numpy())");
+  const CommandResult refused = weave(tensor, "--target tf-distribute");
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_TRUE(says(refused.err, "count with enumerate(dataset)"));
+}
+
+TEST_F(WeaveKeras, DrawsDifferentNoiseInTheProcessesUnderHorovod) {
+  EXPECT_TRUE(says(weave(tape_loop("enumerate(dataset)", true), "--target horovod").out,
+                   "tf.random.set_seed(4 + hvd.rank())\nfor epoch in range(2):"));
+  EXPECT_EQ(weave(tape_loop("enumerate(dataset)", false), "--target horovod").out.find("4 + hvd"),
+            std::string::npos);
+  EXPECT_EQ(weave(tape_loop("enumerate(dataset)", true), "--target tf-distribute").out.find("set_seed(4 +"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace telar::test
 #endif

@@ -167,7 +167,8 @@ bool read(Tree& tree, bool in_pieces) {
       }
       if (!module) throw raised(part.name);
       const bool is_imported = &part != &tree.parts().back();
-      copy.statements(module.get(), tree.line_of(begin), is_imported, *part.root, statements);
+      copy.statements(module.get(), tree.line_of(begin), is_imported, *part.root, statements,
+                      part.main_block);
       begin += piece.size();
     }
     tree.set_body(*part.root, statements);

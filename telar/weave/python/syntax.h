@@ -168,6 +168,9 @@ struct Part {
   int first_line = 1;
   bool ends_open = false;  ///< its last line had no line ending; one was added
   Node* root = nullptr;    ///< its module
+  /// Of an imported file, the first line of the block under `if __name__ == "__main__":`, which is not in the tree; 0:
+  /// there is none.
+  int main_block = 0;
 };
 
 /// The files of a Python program as one text, and the trees of their modules. The script is the last file.

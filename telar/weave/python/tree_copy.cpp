@@ -23,6 +23,25 @@ bool is_main_guard(PyObject* statement) {
   return left && is_a(left.get(), "Name") && attribute_text(left.get(), "id") == "__name__";
 }
 
+int line_number(PyObject* node) {
+  const Ref line(PyObject_GetAttrString(node, "lineno"));
+  return line ? static_cast<int>(PyLong_AsLong(line.get())) : 0;
+}
+
+/// The first line of the block of an `if` statement; 0 if it is on the line of the condition.
+int first_line_of_block(PyObject* statement) {
+  const Ref block(PyObject_GetAttrString(statement, "body"));
+  PyObject* first = block && PyList_Size(block.get()) > 0 ? PyList_GetItem(block.get(), 0) : nullptr;
+  if (first == nullptr) return 0;
+  int line = line_number(first);
+  if (is_a(first, "FunctionDef") || is_a(first, "ClassDef")) {
+    const Ref decorators(PyObject_GetAttrString(first, "decorator_list"));
+    if (decorators && PyList_Size(decorators.get()) > 0)
+      line = line_number(PyList_GetItem(decorators.get(), 0));
+  }
+  return line > line_number(statement) ? line : 0;
+}
+
 /// The attributes of Python's classes for the beginning and end of a node.
 constexpr std::array<std::string_view, 4> kPlaces = {"lineno", "col_offset", "end_lineno", "end_col_offset"};
 constexpr size_t kMostFields = 8;  // of a node; a function and its arguments have 7
@@ -30,12 +49,16 @@ constexpr size_t kMostFields = 8;  // of a node; a function and its arguments ha
 }  // namespace
 
 void TreeCopy::statements(PyObject* module, int first_line, bool is_imported, Node& root,
-                          std::vector<Node*>& found) {
+                          std::vector<Node*>& found, int& main_block) {
   lines_before_ = first_line - 1;
   const Ref body(PyObject_GetAttrString(module, "body"));
   for (Py_ssize_t i = 0; body && i < PyList_Size(body.get()); ++i) {
     PyObject* statement = PyList_GetItem(body.get(), i);
-    if (!is_imported || !is_main_guard(statement)) found.push_back(below(root, "body", statement));
+    if (!is_imported || !is_main_guard(statement)) {
+      found.push_back(below(root, "body", statement));
+    } else if (const int line = first_line_of_block(statement); line > 0) {
+      main_block = lines_before_ + line;
+    }
   }
 }
 

@@ -15,8 +15,9 @@ class TreeCopy {
 
   /// Appends the statements of a module to `found`, with `root` as their parent. The module is one piece of a
   /// file. `first_line`: the line of the piece in the tree. For an imported file, the block under `if
-  /// __name__ == "__main__"` is left out.
-  void statements(PyObject* module, int first_line, bool is_imported, Node& root, std::vector<Node*>& found);
+  /// __name__ == "__main__"` is left out, and `main_block` receives its first line.
+  void statements(PyObject* module, int first_line, bool is_imported, Node& root, std::vector<Node*>& found,
+                  int& main_block);
 
  private:
   /// An entry in the dictionary of the objects of a class.

@@ -93,8 +93,10 @@ def compare(plan, ranks, single, folders, origin, each_batch):
         by_batch = compare_steps.gradients(ranks, mean, plan, origin) if mean else gradients
         if by_batch.verdict == OK:
             noisy = True
-            by_batch.details.append("they are the means of the ranks' batches, each by itself: the loss is no mean over "
-                                  "the samples of a batch")
+            why = "the loss is no mean over the samples of a batch"
+            if any(step["drawn"] for step in single["steps"]):
+                why += ", or its random numbers are not in the order of the samples"
+            by_batch.details.append("they are the means of the ranks' batches, each by itself: " + why)
             gradients = by_batch
     return [
         compare_steps.parameters(ranks, origin),

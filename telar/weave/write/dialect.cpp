@@ -69,7 +69,7 @@ Dialect::Dialect(const Names& names, Edits& edits, Choices choices)
       module_(names.fresh(is_horovod()         ? "hvd"
                           : is_tf_distribute() ? "strategy"
                                                : "dist")),
-      main_guard_(find_main_guard(script())) {}
+      main_guard_(find_main_guard()) {}
 
 std::string Dialect::is_first(const Node* at) {
   use(at);
@@ -143,8 +143,8 @@ void Dialect::at_start(const std::vector<std::string>& text) {
 }
 
 /// `if __name__ == "__main__":` with its own block.
-const Node* Dialect::find_main_guard(const Node* module) {
-  for (const Node* statement : module->list("body")) {
+const Node* Dialect::find_main_guard() const {
+  for (const Node* statement : script()->list("body")) {
     if (!asks_for_main(*statement) || !statement->list("orelse").empty()) continue;
     return statement->list("body").front()->line > statement->line ? statement : nullptr;
   }
@@ -242,14 +242,19 @@ void Dialect::write_imported(const Node* module, const Needed& needed,
   const std::vector<std::string> top = top_of(needed);
   const bool uses =
       std::any_of(uses_.begin(), uses_.end(), [&](const Node* use) { return module_of(use) == module; });
-  const Node* guard = find_main_guard(module);
-  if (uses && guard != nullptr) {
-    std::vector<std::string> text;
+  const Tree& tree = names_.tree();
+  const int block = tree.part_at(module->begin).main_block;
+  if (uses && block > 0) {
+    const size_t at = tree.line_begin(block);
+    const std::string& source = tree.source();
+    const std::string indent = source.substr(at, source.find_first_not_of(" \t", at) - at);
+    std::string text;
     if (needed.local_rank)
-      text.push_back(module_name("os", guard) + ".environ.setdefault(\"LOCAL_RANK\", \"0\")");
-    text.insert(text.end(), alone.begin(), alone.end());
-    edits_.before(*guard->list("body").front(), text);
-    edits_.explain(guard->line, alone.front(), "the file can still be run by itself, as one process");
+      text += indent + module_name("os", module) + ".environ.setdefault(\"LOCAL_RANK\", \"0\")" +
+              tree.newline(at);
+    for (const std::string& line : alone) text += indent + line + tree.newline(at);
+    edits_.insert(at, text);
+    edits_.explain(block, alone.front(), "the file can still be run by itself, as one process");
   }
   if (const Node* anchor = last_import(module, first_use_of_module(module)))
     return edits_.after(*anchor, top);

@@ -88,7 +88,7 @@ class Dialect {
   };
   Needed& needed_in(const Node* at) { return needed_[module_of(at)]; }
   const Node* last_import(const Node* module, size_t before) const;
-  static const Node* find_main_guard(const Node* module);
+  const Node* find_main_guard() const;
   bool runs_on_import(const Node* node) const;
   size_t first_use_of_module(const Node* module) const;
   size_t first_import_with_use() const;
