@@ -94,7 +94,7 @@ class SchemaReader {
     return named(name, space);
   }
 
-  /// A type that has been defined before, or a primitive one. A logical type is encoded as what it is made of.
+  /// A primitive type, or one that has been defined before. A logical type is encoded as its own type.
   size_t named(const std::string& name, const std::string& space) {
     if (std::optional<AvroType> known = primitive(name)) return add(*known);
     const auto found = names_.find(full_name(name, space));
