@@ -20,8 +20,8 @@ inline constexpr std::string_view kAvroSchema = R"({"type": "record", "name": "E
   {"name": "hash", "type": {"type": "fixed", "name": "H", "size": 4}},
   {"name": "label", "type": {"type": "enum", "name": "K", "symbols": ["a", "b", "c"]}}]})";
 
-/// The first byte says what the others are: 0 a schema, 1 a record in a frame, other ones a record. False if it is
-/// refused.
+/// The first byte says what the others are: 0 a schema, 1 a record in a frame, other ones a record. False if
+/// it is refused.
 inline bool read_avro(std::string_view input) {
   if (input.empty()) return false;
   MessageFormat format;

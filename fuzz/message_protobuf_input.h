@@ -45,7 +45,8 @@ inline bool read_protobuf(std::string_view input) {
   std::array<int32_t, 1> label{};
   try {
     protobuf_decoder(format, protobuf_descriptors())
-        ->decode(input, std::as_writable_bytes(std::span(features)), std::as_writable_bytes(std::span(label)));
+        ->decode(input, std::as_writable_bytes(std::span(features)),
+                 std::as_writable_bytes(std::span(label)));
   } catch (const Error&) {
     return false;  // the right answer to a damaged message
   }

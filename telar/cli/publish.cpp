@@ -108,8 +108,9 @@ void add_publish(Verb& program) {
   verb.option("--dtype", options.format.dtype, "Numbers of a raw message; u8 for images of bytes")
       .one_of({"u8", "f32"})
       .show_default();
-  verb.option("--fields", arguments->fields,
-              "Fields of a json message that have the features, separated by commas: one for all (x), or one for each")
+  verb.option(
+          "--fields", arguments->fields,
+          "Fields of a json message that have the features, separated by commas: one for all (x), or one for each")
       .value_name("NAME,NAME");
   verb.option("--bots", options.bots, "Threads that publish, each to partitions of its own")
       .between(1, 1024)

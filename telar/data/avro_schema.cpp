@@ -74,7 +74,8 @@ class SchemaReader {
 
   /// `space`: the namespace of the type around it.
   size_t type_of(const Json& json, const std::string& space, int depth) {
-    if (depth > kDeepestSchema) refuse(fmt::format("more than {} types are within each other", kDeepestSchema));
+    if (depth > kDeepestSchema)
+      refuse(fmt::format("more than {} types are within each other", kDeepestSchema));
     if (json.is_string()) return named(json.get<std::string>(), space);
     if (json.is_array()) return choice_of(json, space, depth);
     if (!json.is_object()) refuse("a type is neither a name, nor a list, nor an object");
@@ -93,7 +94,7 @@ class SchemaReader {
     return named(name, space);
   }
 
-  /// A type that has been defined before, or a primitive one. Logical types are encoded as what they are made of.
+  /// A primitive type, or one that has been defined before. A logical type is encoded as its own type.
   size_t named(const std::string& name, const std::string& space) {
     if (std::optional<AvroType> known = primitive(name)) return add(*known);
     const auto found = names_.find(full_name(name, space));
@@ -157,8 +158,8 @@ class SchemaReader {
     return add({Kind::choice, 0, std::move(parts), false});
   }
 
-  /// Finds out whether a type's values have no bytes. A record in itself has no end, unless there is a choice,
-  /// an array or a map between.
+  /// Finds out whether a type's values have no bytes. A record in itself has no end, unless there is a
+  /// choice, an array or a map between.
   bool find_empty(size_t number) {
     AvroType& type = schema_.types[number];
     if (found_[number] == Found::under_way) refuse("a record contains itself, without an end");

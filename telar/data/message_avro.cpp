@@ -60,7 +60,8 @@ class AvroBytes {
  private:
   void require(uint64_t bytes) const {
     if (bytes > rest_.size())
-      throw user_error("the message ends within the record; it was written with another schema, or is cut off");
+      throw user_error(
+          "the message ends within the record; it was written with another schema, or is cut off");
   }
 
   std::string_view rest_;
@@ -109,8 +110,9 @@ class AvroDecoder final : public MessageDecoder {
     const auto part = static_cast<size_t>(found - schema_.fields.begin());
     const size_t type = schema_.types[schema_.record].parts[part];
     if (!has_numbers(type))
-      throw user_error("{}: the field '{}' is not of numbers; it must be a number, an enum, or an array of them",
-                       file, name);
+      throw user_error(
+          "{}: the field '{}' is not of numbers; it must be a number, an enum, or an array of them", file,
+          name);
     if (fields_.is_class(field) && schema_.types[type].kind == AvroType::Kind::array)
       throw user_error("{}: the field '{}' is an array; the label of classes is one number", file, name);
     wanted_[part] = field;
@@ -128,7 +130,8 @@ class AvroDecoder final : public MessageDecoder {
 
   std::string_view without_frame(std::string_view message) const {
     if (message.size() < kFrameBytes || message.front() != 0)
-      throw user_error("the message does not begin with a 0 and the number of a schema, as data.schema_ids says");
+      throw user_error(
+          "the message does not begin with a 0 and the number of a schema, as data.schema_ids says");
     int64_t id = 0;
     for (const char byte : message.substr(1, kFrameBytes - 1)) id = id * 256 + static_cast<uint8_t>(byte);
     if (std::ranges::find(ids_, id) == ids_.end())
@@ -179,9 +182,9 @@ class AvroDecoder final : public MessageDecoder {
     }
   }
 
-  /// Arrays and maps are blocks of items; the last one has none. If a block's number of items is negative, its
-  /// number of bytes follows. `type`: of the items; kNobody: they have at least a byte. A block can name more
-  /// items than there are bytes only if its items have none; then there is nothing to read.
+  /// Arrays and maps are blocks of items; the last one has none. If a block's number of items is negative,
+  /// its number of bytes follows. `type`: of the items; kNobody: they have at least a byte. A block can name
+  /// more items than there are bytes only if its items have none; then there is nothing to read.
   template <typename Item>
   void each_item(AvroBytes& bytes, size_t type, const Item& item) const {
     while (const int64_t block = bytes.whole()) {
@@ -189,11 +192,13 @@ class AvroDecoder final : public MessageDecoder {
       const uint64_t size = block < 0 ? bytes.length() : 0;
       const size_t before = bytes.left();
       if (type == kNobody || !schema_.types[type].empty) {
-        if (items > before) throw user_error("the record has an array of {} items in {} bytes", items, before);
+        if (items > before)
+          throw user_error("the record has an array of {} items in {} bytes", items, before);
         for (uint64_t i = 0; i < items; ++i) item();
       }
       if (block < 0 && before - bytes.left() != size)
-        throw user_error("the record has an array whose items take {} bytes, not {}", before - bytes.left(), size);
+        throw user_error("the record has an array whose items take {} bytes, not {}", before - bytes.left(),
+                         size);
     }
   }
 

@@ -17,10 +17,7 @@ void require_count(size_t found, size_t needed, std::string_view what) {
 }  // namespace
 
 MessageFields::MessageFields(const MessageFormat& format)
-    : spec_(format.spec),
-      vocabulary_(format.vocabulary),
-      names_(fields_of(format)),
-      numbers_(names_.size()) {
+    : spec_(format.spec), vocabulary_(format.vocabulary), names_(fields_of(format)), numbers_(names_.size()) {
   // One field may have all of the features' numbers.
   for (Numbers& numbers : numbers_) numbers.most = static_cast<size_t>(spec_.features.elements());
   numbers_.back().most = spec_.classes > 0 ? 1 : static_cast<size_t>(spec_.targets.elements());
@@ -54,7 +51,8 @@ void MessageFields::write_label(std::span<std::byte> label) const {
   const std::vector<double>& values = numbers_.back().values;
   if (spec_.classes > 0) {
     if (values.size() != 1)
-      throw user_error("the field '{}' is not a number; the classes are 0 … {}", names_.back(), spec_.classes - 1);
+      throw user_error("the field '{}' is not a number; the classes are 0 … {}", names_.back(),
+                       spec_.classes - 1);
     return put_label(spec_, class_in(values.front(), spec_.classes), label);
   }
   require_count(values.size(), numbers_.back().most, "target");

@@ -23,21 +23,21 @@ namespace telar {
 /// csv: one line of numbers, of which column `label` is the label.
 ///
 /// avro: a record in Avro's binary encoding, without its schema, which is in the file `schema`. `fields` and
-/// `label` are fields of the record like those of json; the symbol of an enum is its number. With `schema_ids`,
-/// a message begins with a 0 and one of these numbers (four bytes, the high one first), as Confluent's
-/// serializers write.
+/// `label` are fields of the record like those of json; the symbol of an enum is its number. With
+/// `schema_ids`, a message begins with a 0 and one of these numbers (four bytes, the high one first), as
+/// Confluent's serializers write.
 ///
-/// protobuf: a message of the type `message`, which the file `descriptor` describes. Its fields are like those
-/// of json; one without presence has its default if the message lacks it.
+/// protobuf: a message of the type `message`, which the file `descriptor` describes. Its fields are like
+/// those of json; one without presence has its default if the message lacks it.
 struct MessageFormat {
   std::string name = "raw";
   std::string dtype = "f32";  ///< raw: "u8" (v / 255 as f32), "f32" or "i32" (token ids)
   SampleSpec spec = {};
   int64_t vocabulary = 0;                   ///< i32: ids are 0 … vocabulary - 1
   std::vector<std::string> fields = {"x"};  ///< json, avro, protobuf
-  std::string label = {};  ///< json, avro, protobuf: empty is "label"; csv: empty is the last column
-  char separator = ',';    ///< csv
-  std::string schema = {};               ///< avro: a file
+  std::string label = {};   ///< json, avro, protobuf: empty is "label"; csv: empty is the last column
+  char separator = ',';     ///< csv
+  std::string schema = {};  ///< avro: a file
   std::vector<int64_t> schema_ids = {};  ///< avro
   std::string descriptor = {};           ///< protobuf: a file, as protoc --descriptor_set_out writes it
   std::string message = {};              ///< protobuf: with its package, "shop.Event"

@@ -44,8 +44,8 @@ class MessageLog {
   /// The offset of the first message that the partition has (still). Throws Error (run) if nobody answers.
   virtual int64_t first(int partition) = 0;
 
-  /// Of each partition, the first offset whose message has this time (milliseconds since 1970) or a later one, as
-  /// the brokers answer; none if no message has. Throws Error (run) if nobody answers.
+  /// Of each partition, the first offset whose message has this time (milliseconds since 1970) or a later
+  /// one, as the brokers answer; none if no message has. Throws Error (run) if nobody answers.
   virtual std::vector<std::optional<int64_t>> since(int64_t time) = 0;
 
   /// The next message of the partition will be the first one from this offset on. To read on needs no seek.

@@ -22,12 +22,18 @@ using protobuf::FieldDescriptor;
 /// Groups within each other. The function that skips them calls itself for each level.
 constexpr int kDeepestGroup = 32;
 
-/// How a value is encoded: the low three bits of its tag (developers.google.com/protocol-buffers/docs/encoding).
-enum WireType : uint32_t { kVarint = 0, kEightBytes = 1, kLength = 2, kGroup = 3, kGroupEnd = 4, kFourBytes = 5 };
+/// How a value is encoded: the low three bits of its tag
+/// (developers.google.com/protocol-buffers/docs/encoding).
+enum WireType : uint32_t {
+  kVarint = 0,
+  kEightBytes = 1,
+  kLength = 2,
+  kGroup = 3,
+  kGroupEnd = 4,
+  kFourBytes = 5
+};
 
-Error damaged() {
-  return user_error("the message is not valid protobuf; it is cut off, or of another type");
-}
+Error damaged() { return user_error("the message is not valid protobuf; it is cut off, or of another type"); }
 
 /// Collects what is wrong with descriptors.
 class DescriptorErrors final : public protobuf::DescriptorPool::ErrorCollector {

@@ -59,7 +59,8 @@ calendar::minutes zone_of(TimeText& rest, std::string_view text) {
   if (rest.take('Z')) return {};
   const bool east = rest.take('+');
   if (!east && !rest.take('-'))
-    throw user_error("the time {} has no zone; write Z behind it for UTC, or the difference to it, as +01:00", text);
+    throw user_error("the time {} has no zone; write Z behind it for UTC, or the difference to it, as +01:00",
+                     text);
   const int hours = rest.digits(2, 23);
   rest.take(':');
   const int minutes = rest.digits(2, 59);

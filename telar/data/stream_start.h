@@ -12,9 +12,10 @@ namespace telar {
 /// given as this number. Throws Error (user) for another text, and a time without its zone.
 int64_t time_from(std::string_view text);
 
-/// Of each partition, the offset of its first message of this time (milliseconds since 1970) or a later one; of
-/// a partition that has none, the end of `ranges`, which the log had before. Throws Error (user) if no partition has one, and if the brokers' answer is
-/// wrong, because they do not know the offsets of times. `described`: the time, for messages.
+/// Of each partition, the offset of its first message of this time (milliseconds since 1970) or a later one;
+/// of a partition that has none, the end of `ranges`, which the log had before. Throws Error (user) if no
+/// partition has one, and if the brokers' answer is wrong, because they do not know the offsets of times.
+/// `described`: the time, for messages.
 std::vector<int64_t> offsets_since(MessageLog& log, int64_t time, std::string_view described,
                                    const std::vector<OffsetRange>& ranges);
 

@@ -96,7 +96,8 @@ class Bot {
 std::optional<double> rate_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool right = error == std::errc() && end == text.data() + text.size() && value >= 0.001 && value <= 1e9;
+  const bool right =
+      error == std::errc() && end == text.data() + text.size() && value >= 0.001 && value <= 1e9;
   return right ? std::optional(value) : std::nullopt;
 }
 

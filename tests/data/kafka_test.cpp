@@ -9,6 +9,7 @@
 
 #include "data/support.h"
 #include "telar/data/stream_batches.h"
+#include "telar/data/stream_start.h"
 
 namespace telar::test {
 namespace {
@@ -93,6 +94,16 @@ TEST(Kafka, ToldTimesAreThoseOfPublishing) {
   EXPECT_EQ(message->value, "1");
   EXPECT_GE(message->time, before);
   EXPECT_LE(message->time, now());
+}
+
+TEST(Kafka, TheMockBrokersHaveNoOffsetForATime) {
+  const MockBrokers brokers;
+  brokers.create("events", 2);
+  publish_numbers(brokers.topic("events"), 0, 4);
+  const auto log = open_kafka_log(brokers.topic("events"));
+  EXPECT_EQ(log->since(1000), (std::vector<std::optional<int64_t>>(2)));
+  expect_error([&] { offsets_since(*log, 1000, "THEN", log->ranges()); },
+               {"topic 'events' has no message of THEN"});
 }
 
 /// All messages of a topic's only partition: "value; header=value; …".

@@ -45,13 +45,16 @@ TEST(AvroMessage, NumbersAreThoseOfTheSpecification) {
   EXPECT_EQ(x("\"int\"", "01"), -1);
   EXPECT_EQ(x("\"int\"", "7f"), -64);
   EXPECT_EQ(x("\"long\"", "80 01"), 64);
-  EXPECT_EQ(x("\"long\"", "ff ff ff ff ff ff ff ff ff 01"), static_cast<float>(std::numeric_limits<int64_t>::min()));
+  EXPECT_EQ(x("\"long\"", "ff ff ff ff ff ff ff ff ff 01"),
+            static_cast<float>(std::numeric_limits<int64_t>::min()));
   EXPECT_EQ(x("\"float\"", "00 00 c0 3f"), 1.5F);
   EXPECT_EQ(x("\"double\"", "00 00 00 00 00 00 f8 bf"), -1.5F);
   EXPECT_EQ(x(R"({"type": "int", "logicalType": "date"})", "04"), 2) << "days since 1970";
   EXPECT_EQ(x(R"(["null", "double", "int"])", "04 06"), 3) << "the third type of the choice";
-  EXPECT_EQ(avro_record(x_format(3), schema_with(R"({"type": "array", "items": "int"})"), "04 02 04 01 02 06 00 04").x,
-            (std::vector<float>{1, 2, 3}))
+  EXPECT_EQ(
+      avro_record(x_format(3), schema_with(R"({"type": "array", "items": "int"})"), "04 02 04 01 02 06 00 04")
+          .x,
+      (std::vector<float>{1, 2, 3}))
       << "two items; one item, which takes a byte; the end";
   MessageFormat targets = x_format(1, 0);
   EXPECT_EQ(avro_record(targets, schema_with("\"int\""), "02 09").target, -5);
@@ -63,7 +66,8 @@ TEST(AvroMessage, AFrameNamesTheSchema) {
   const std::string schema = schema_with("\"int\"");
   EXPECT_EQ(avro_record(format, schema, "00 00000102 06 02").x.front(), 3);
   EXPECT_EQ(avro_record(format, schema, "00 00000007 06 02").label, 1);
-  expect_error([&] { avro_record(format, schema, "00 00000008 06 02"); }, {"schema 8", "not in data.schema_ids"});
+  expect_error([&] { avro_record(format, schema, "00 00000008 06 02"); },
+               {"schema 8", "not in data.schema_ids"});
   for (const char* hex : {"", "00 000001", "06 02", "01 00000102 06 02"})
     expect_error([&] { avro_record(format, schema, hex); }, {"does not begin with a 0"});
 }
@@ -91,7 +95,9 @@ TEST(AvroMessage, ADamagedRecordSaysWhatIsWrong) {
       {R"({"type": "array", "items": "int"})", "00 02", {"0 numbers", "1 are needed"}},
       {R"({"type": "array", "items": "int"})", "04 02 02 00 02", {"more numbers", "1 are needed"}},
       {R"({"type": "array", "items": "int"})", "fe ff ff ff 0f 02", {"2147483647 items in 1 bytes"}},
-      {R"({"type": "array", "items": "int"})", "ff ff ff ff ff ff ff ff ff 01 02 02", {"9223372036854775808 items"}},
+      {R"({"type": "array", "items": "int"})",
+       "ff ff ff ff ff ff ff ff ff 01 02 02",
+       {"9223372036854775808 items"}},
       {R"({"type": "array", "items": "int"})", "01 04 02 00 02", {"take 1 bytes, not 2"}},
       {R"({"type": "array", "items": "int"})", "01 03 02 00 02", {"a length of -2 bytes"}},
   };
@@ -105,8 +111,8 @@ TEST(AvroMessage, ADamagedRecordSaysWhatIsWrong) {
 
 TEST(AvroMessage, WhatNobodyNeedsTakesNeitherMemoryNorTime) {
   const auto skipped = [](const std::string& type, const std::string& hex) {
-    const std::string schema = R"({"type": "record", "name": "R", "fields": [{"name": "other", "type": )" + type +
-                               R"(}, {"name": "x", "type": "int"}, {"name": "kind", "type": "int"}]})";
+    const std::string schema = R"({"type": "record", "name": "R", "fields": [{"name": "other", "type": )" +
+                               type + R"(}, {"name": "x", "type": "int"}, {"name": "kind", "type": "int"}]})";
     return avro_record(x_format(), schema, hex + "06 02").x.front();
   };
   EXPECT_EQ(skipped("\"string\"", "04 61 62"), 3);
@@ -116,7 +122,8 @@ TEST(AvroMessage, WhatNobodyNeedsTakesNeitherMemoryNorTime) {
   expect_error([&] { skipped("\"bytes\"", "fe ff ff ff ff ff ff ff ff 01"); }, {"ends within"});
   expect_error([&] { skipped("\"boolean\"", "02"); }, {"neither 0 nor 1"});
   expect_error([&] { skipped(R"({"type": "map", "values": "null"})", "fe ff ff ff 0f"); }, {"items in"});
-  const std::string list = R"(["null", {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}])";
+  const std::string list =
+      R"(["null", {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}])";
   std::string deep;
   for (int i = 0; i < 10; ++i) deep += "02";
   EXPECT_EQ(skipped(list, deep + "00"), 3);
@@ -136,10 +143,12 @@ TEST(AvroMessage, ASchemaThatDoesNotFitIsRefusedBeforeAnyMessage) {
   refuse(schema_with(R"({"type": "array"})"), {"array has no 'items'"});
   refuse(schema_with(R"({"type": "fixed", "name": "F"})"), {"no 'size'"});
   refuse(schema_with(R"({"type": "record", "name": "R", "fields": []})"), {"'R' is defined twice"});
-  refuse(R"({"type": "record", "name": "R", "fields": [{"name": "X", "type": "int"}, {"name": "kind", "type": "int"}]})",
-         {"no field 'x'", "did you mean 'X'"});
-  refuse(R"({"type": "record", "name": "R", "fields": [{"name": "x", "type": "int"}, {"name": "x", "type": "int"}]})",
-         {"the field 'x' twice"});
+  refuse(
+      R"({"type": "record", "name": "R", "fields": [{"name": "X", "type": "int"}, {"name": "kind", "type": "int"}]})",
+      {"no field 'x'", "did you mean 'X'"});
+  refuse(
+      R"({"type": "record", "name": "R", "fields": [{"name": "x", "type": "int"}, {"name": "x", "type": "int"}]})",
+      {"the field 'x' twice"});
   refuse(R"({"type": "record", "name": "R", "fields": [{"name": "x", "type": "R"}]})",
          {"contains itself, without an end"});
   refuse(R"({"type": "record", "name": "R", "fields": [{"name": "x", "type": "int"},
@@ -165,8 +174,9 @@ TEST(AvroSchema, NamesHaveNamespaces) {
   EXPECT_EQ(schema.types[parts[2]].parts, (std::vector<size_t>{parts[0]}));
   expect_error(
       [] {
-        parse_avro_schema(R"({"type": "record", "name": "R", "namespace": "a", "fields": [{"name": "p", "type": "b.R"}]})",
-                          "FILE");
+        parse_avro_schema(
+            R"({"type": "record", "name": "R", "namespace": "a", "fields": [{"name": "p", "type": "b.R"}]})",
+            "FILE");
       },
       {"'b.R' is not defined"});
 }

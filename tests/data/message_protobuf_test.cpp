@@ -6,7 +6,8 @@ namespace telar::test {
 namespace {
 
 /// `numbers`: of the fields before the label "kind".
-DecodedRecord protobuf_record(const std::vector<std::string>& fields, int64_t numbers, const std::string& hex) {
+DecodedRecord protobuf_record(const std::vector<std::string>& fields, int64_t numbers,
+                              const std::string& hex) {
   const MessageFormat format = record_format("protobuf", fields, numbers);
   const auto decoder = protobuf_decoder(format, message_fixture("event.desc"));
   return decoded_record(*decoder, format, from_hex(hex));
@@ -25,11 +26,10 @@ TEST(ProtobufMessage, ReadsWhatProtocWrote) {
 }
 
 TEST(ProtobufMessage, FieldsMayComeInAnyOrderAndInParts) {
-  // kind = 2; c = 5; b = 1.0 packed; c = 150; b = -2.0 alone: the last c counts, the parts of b follow each other.
-  EXPECT_EQ(protobuf_record({"b", "c"}, 3,
-                            "48 02 20 05 1a 08 000000000000f03f 20 9601 19 00000000000000c0")
-                .x,
-            (std::vector<float>{1, -2, 150}));
+  // kind = 2; c = 5; b = 1.0 packed; c = 150; b = -2.0 alone: the last c counts, and b has both parts.
+  EXPECT_EQ(
+      protobuf_record({"b", "c"}, 3, "48 02 20 05 1a 08 000000000000f03f 20 9601 19 00000000000000c0").x,
+      (std::vector<float>{1, -2, 150}));
   const DecodedRecord none = protobuf_record({"a", "c"}, 2, "");
   EXPECT_EQ(none.x, (std::vector<float>{0, 0})) << "fields without presence have their default";
   EXPECT_EQ(none.label, 0);

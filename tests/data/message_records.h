@@ -55,11 +55,13 @@ struct DecodedRecord {
   float target = 0;
 };
 
-inline DecodedRecord decoded_record(MessageDecoder& decoder, const MessageFormat& format, std::string_view message) {
+inline DecodedRecord decoded_record(MessageDecoder& decoder, const MessageFormat& format,
+                                    std::string_view message) {
   DecodedRecord record{std::vector<float>(static_cast<size_t>(format.spec.features.elements()))};
   std::vector<std::byte> label(sizeof(float));
   decoder.decode(message, std::as_writable_bytes(std::span(record.x)), label);
-  std::memcpy(format.spec.classes > 0 ? static_cast<void*>(&record.label) : &record.target, label.data(), label.size());
+  std::memcpy(format.spec.classes > 0 ? static_cast<void*>(&record.label) : &record.target, label.data(),
+              label.size());
   return record;
 }
 

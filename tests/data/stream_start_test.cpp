@@ -19,8 +19,9 @@ TEST(StreamStart, TimesAreThoseOfIso8601) {
   EXPECT_EQ(time_from("1795543200000"), 1795543200000);
   EXPECT_EQ(time_from("0"), 0);
   expect_error([] { time_from("2026-11-24T18:00:00"); }, {"has no zone", "Z behind it for UTC"});
-  for (const char* text : {"", "now", "-5", "2026-11-24", "2026-13-01T00:00Z", "2026-02-29T00:00Z", "2026-11-24T24:00Z",
-                           "2026-11-24T18:00:00Zulu", "2026-11-24T18:00+1:00", "26-11-24T18:00Z", "17955432000000000000000"})
+  for (const char* text :
+       {"", "now", "-5", "2026-11-24", "2026-13-01T00:00Z", "2026-02-29T00:00Z", "2026-11-24T24:00Z",
+        "2026-11-24T18:00:00Zulu", "2026-11-24T18:00+1:00", "26-11-24T18:00Z", "17955432000000000000000"})
     expect_error([&] { time_from(text); }, {"is not a time", "2026-11-24T18:00:00Z"});
 }
 
@@ -50,9 +51,10 @@ TEST(StreamStart, AWrongAnswerOfTheBrokersIsNotBelieved) {
   topic.answers_times = false;
   fill_two_partitions(topic);
   EXPECT_EQ(starts_at(topic, topic.created), (std::vector<int64_t>{0, 0})) << "this answer is right";
-  expect_error([&] { starts_at(topic, topic.created + 1); },
-               {"partition 0: the brokers say that offset 0 is the first of THEN or later, but its message is older",
-                "give offsets"});
+  expect_error(
+      [&] { starts_at(topic, topic.created + 1); },
+      {"partition 0: the brokers say that offset 0 is the first of THEN or later, but its message is older",
+       "give offsets"});
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ TEST(PublishRate, MayRise) {
 }
 
 TEST(PublishRate, MistakesAreSentences) {
-  for (const char* text : {"", "0", "-5", "fast", "5000x", "1000..", "1000..5000", "1000..5000/30", "..5000/30s",
-                           "1000..5000/s", "1..2..3/4s", "1e99", "nan"})
+  for (const char* text : {"", "0", "-5", "fast", "5000x", "1000..", "1000..5000", "1000..5000/30",
+                           "..5000/30s", "1000..5000/s", "1..2..3/4s", "1e99", "nan"})
     expect_error([&] { publish_rate(text); }, {"the rate is '", "as 1000..5000/30s"});
 }
 

@@ -20,7 +20,9 @@ constexpr int64_t kMostSkipped = 10'000;
 constexpr std::chrono::seconds kLowEnd(10);
 
 struct PartitionListDestroy {
-  void operator()(rd_kafka_topic_partition_list_t* list) const { rd_kafka_topic_partition_list_destroy(list); }
+  void operator()(rd_kafka_topic_partition_list_t* list) const {
+    rd_kafka_topic_partition_list_destroy(list);
+  }
 };
 using PartitionListPtr = std::unique_ptr<rd_kafka_topic_partition_list_t, PartitionListDestroy>;
 
@@ -118,7 +120,8 @@ class KafkaLog final : public MessageLog {
       if (answer.offset >= 0) offsets[static_cast<size_t>(answer.partition)] = answer.offset;
     }
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-      throw run_error("topic '{}': the brokers do not tell its offsets for a time: {}", name(), reason_of(error));
+      throw run_error("topic '{}': the brokers do not tell its offsets for a time: {}", name(),
+                      reason_of(error));
     return offsets;
   }
 

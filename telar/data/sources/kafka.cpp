@@ -111,7 +111,8 @@ std::vector<int64_t> ends_of(const std::vector<OffsetRange>& ranges) {
 }
 
 /// Where a pass begins. `ranges`: what the topic has now.
-std::vector<int64_t> starts_of(const std::string& start, MessageLog& log, const std::vector<OffsetRange>& ranges) {
+std::vector<int64_t> starts_of(const std::string& start, MessageLog& log,
+                               const std::vector<OffsetRange>& ranges) {
   if (start.starts_with(kTimestamp)) {
     const std::string time = start.substr(kTimestamp.size());
     return offsets_since(log, time_from(time), time, ranges);
@@ -204,8 +205,9 @@ void register_kafka(SourceRegistry& registry) {
             classes_option(),
             samples_option("vocabulary", int64_t{0}, {.least = 0, .most = 1 << 30},
                            "Above 0: features are token ids below this value."),
-            samples_option("fields", std::vector<std::string>{"x"}, {},
-                           "Fields of a json, avro or protobuf message that are the features: numbers, or arrays of numbers."),
+            samples_option(
+                "fields", std::vector<std::string>{"x"}, {},
+                "Fields of a json, avro or protobuf message that are the features: numbers, or arrays of numbers."),
             samples_option(
                 "label", "", {},
                 "csv: the number of the label's column (-1 is the last); empty: the last. Other formats with fields: the field of the label; empty: `label`."),
@@ -213,12 +215,16 @@ void register_kafka(SourceRegistry& registry) {
             samples_option(
                 "schema_ids", std::vector<int64_t>{}, {.least = 0},
                 "avro: each message begins with a 0 and one of these numbers of schemas, as Confluent's serializers write; all mean `data.schema`. Empty: messages are records alone."),
-            samples_option("descriptor", "", {},
-                           "protobuf: the file of a descriptor set, as `protoc --descriptor_set_out` writes it."),
-            samples_option("message", "", {}, "protobuf: the message in it, with its package, as in `shop.Event`."),
+            samples_option(
+                "descriptor", "", {},
+                "protobuf: the file of a descriptor set, as `protoc --descriptor_set_out` writes it."),
+            samples_option("message", "", {},
+                           "protobuf: the message in it, with its package, as in `shop.Event`."),
             samples_option(
                 "start", "earliest",
-                {.choices = {"earliest", "latest"}, .forms = {"offsets", "timestamp"}, .text_forms = {"timestamp"}},
+                {.choices = {"earliest", "latest"},
+                 .forms = {"offsets", "timestamp"},
+                 .text_forms = {"timestamp"}},
                 "Where a new run begins. offsets: one for each partition. timestamp: at the first messages of this time or later, as 2026-11-24T18:00Z or milliseconds since 1970."),
             changing_option(
                 "end", "never", {.choices = {"never", "now"}, .forms = {"messages", "offsets"}},
