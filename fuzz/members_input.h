@@ -29,7 +29,8 @@ inline void check_printable(const std::string& text) {
 
 /// Passes messages of three members to a coordinator. The first byte selects rhythm, backups, staleness
 /// bound, and whether steps come to exist one after another. Each message consists of one byte for its
-/// member, one byte for its length, and the bytes of that length. A refused member joins again, as a process would.
+/// member, one byte for its length, and the bytes of that length. A refused member joins again, as a process
+/// would.
 inline Heard hear(std::span<const uint8_t> input) {
   constexpr size_t kMostMessages = 64;
   constexpr size_t kMembers = 3;
