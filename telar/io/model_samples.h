@@ -14,8 +14,7 @@ namespace telar {
 /// The proof follows the axis of the samples through the operations of telar/io/model_operations.h: a mean or
 /// maximum over the samples, a product of two sums, an axis of samples that is split or merged in another way
 /// than whole samples, or what an operation keeps for its gradient, is refused where it reaches a metric or
-/// an output. `source`: of the graph, for
-/// messages.
+/// an output. `training`: whether the graph is one for training. `source`: of the graph, for messages.
 void require_sums_over_samples(const Graph& graph, bool training, const std::string& source);
 
 }  // namespace telar
