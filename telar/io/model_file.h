@@ -13,9 +13,9 @@ namespace telar {
 /// Fills in the numbers of a parameter, in canonical order.
 using GiveValues = std::function<void(const ParameterInfo& parameter, std::span<float> values)>;
 
-/// Writes a model with its parameters' values as a safetensors file: a tensor for each parameter, by its name, and
-/// in the metadata the model's text (telar/io/model_text.h) and its checksum. The bytes depend only on the
-/// arguments.
+/// Writes a model with its parameters' values as a safetensors file: a tensor for each parameter, by its
+/// name, and in the metadata the model's text (telar/io/model_text.h) and its checksum. The bytes depend only
+/// on the arguments.
 ///
 ///     OutputFile file("m.telar", OutputFile::Mode::truncate);
 ///     write_model_file(file, model.name, graphs_of(model, options), initial_values(seed));
@@ -34,8 +34,8 @@ struct ModelFile {
   std::string checksum;  ///< of everything in the file, parameters included: 16 hexadecimal digits
 };
 
-/// Reads such a file. Throws Error (user), naming the file and the place, for one that is missing, damaged, of
-/// another form, or not a model (model_from_json()).
+/// Reads such a file. Throws Error (user), naming the file and the place, for one that is missing, damaged,
+/// of another form, or not a model (model_from_json()).
 ModelFile read_model_file(const std::filesystem::path& path);
 
 }  // namespace telar

@@ -28,8 +28,8 @@ std::string to_json(const ModelText& model);
 /// Reads such a text. `source` is the file, for messages. Throws Error (user) for anything that does not
 /// follow the conventions of telar/graph/training_step.h: each input is "x" or another tensor of the samples,
 /// "sample" or "random"; each parameter is listed and used with its shape; each metric is added to once by the
-/// graphs of training and evaluation, each running statistic once by that of training; the graphs hold for any
-/// number of samples, and metrics are sums over them (telar/io/model_samples.h).
+/// graphs of training and evaluation, each running statistic once by that of training; the graphs hold for
+/// any number of samples, and metrics are sums over them (telar/io/model_samples.h).
 ModelText model_from_json(const std::string& text, const std::string& source);
 
 }  // namespace telar
