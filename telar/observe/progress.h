@@ -39,7 +39,7 @@ struct ProgressState {
   std::optional<double> accuracy;
   std::optional<int64_t> behind = std::nullopt;  ///< samples of a stream that are waiting, if it is known
   std::optional<double> behind_seconds = std::nullopt;  ///< in which they would be used
-  std::function<std::string()> more = {};        ///< further figures, asked when they are shown; may be empty
+  std::function<std::string()> more = {};  ///< further figures, asked when they are shown; may be empty
 };
 
 /// Results of an epoch.

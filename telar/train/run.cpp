@@ -219,9 +219,9 @@ class Run {
     if (stream) observers.push_back(&*stream);
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)
-      observers.insert(observers.begin(), &progress.emplace(*options_.progress, session.metric_names(),
-                                                            pace ? &*pace : nullptr,
-                                                            [&] { return stream_text(stream, cluster.get()); }));
+      observers.insert(observers.begin(),
+                       &progress.emplace(*options_.progress, session.metric_names(), pace ? &*pace : nullptr,
+                                         [&] { return stream_text(stream, cluster.get()); }));
     if (pace) observers.insert(observers.begin(), &*pace);
 
     std::optional<MetricsObserver> metrics;

@@ -26,9 +26,9 @@ struct CompletedStep {
   std::vector<double> metrics;  ///< sums over the samples
   /// The same before the step, in evaluation mode (StreamEvaluationOptions::separate_pass); empty: not asked.
   std::vector<double> tested = {};
-  Position at = {};             ///< where it begins in the source of the samples
-  Position after = {};          ///< where it ends; both empty: the source finds steps by their numbers
-  LatencyCounts latency = {};   ///< from the arrival of samples (Batch::arrived) to the end of the step
+  Position at = {};            ///< where it begins in the source of the samples
+  Position after = {};         ///< where it ends; both empty: the source finds steps by their numbers
+  LatencyCounts latency = {};  ///< from the arrival of samples (Batch::arrived) to the end of the step
   CommunicationTime communication = {};             ///< of this process
   std::optional<PhaseTimes> phases = std::nullopt;  ///< of this process, if its session records them
 };

@@ -211,16 +211,8 @@ void Trainer::count(const Epoch& epoch, const CompletedStep& step, double second
   double rate = learning_rate_in_epoch(options_.schedule, epoch.start.epoch, epoch.start.steps, step.step);
   if (state_.evaluation) rate *= state_.evaluation->rate_factor(state_.step);
   const StepReport report{
-      step.samples,
-      step.metrics,
-      rate,
-      seconds,
-      state_.step_in_epoch == epoch.start.steps,
-      step.step,
-      step.at,
-      step.after,
-      step.latency,
-      add_to_evaluation(step)};
+      step.samples, step.metrics, rate,       seconds,      state_.step_in_epoch == epoch.start.steps,
+      step.step,    step.at,      step.after, step.latency, add_to_evaluation(step)};
   for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
 }
 
