@@ -74,7 +74,13 @@ int publish_data(const PublishArguments& arguments) {
   PublishOptions options = arguments.options;
   options.topic.settings = settings_of(arguments.settings);
   if (!arguments.rate.empty()) options.rate = publish_rate(arguments.rate);
-  if (!arguments.fields.empty()) options.format.fields = names_in(arguments.fields);
+  if (!arguments.fields.empty()) {
+    if (options.format.name != "json")
+      throw user_error(
+          "--fields names the fields of json, but the format is {}; leave it out, or give --format json",
+          options.format.name);
+    options.format.fields = names_in(arguments.fields);
+  }
   options.stop_requested = [&stop] { return stop.requested(); };
   if (!arguments.drift.empty()) options.labels_drift_at = labels_drift_at(arguments.drift);
   DataJob data = data_of(arguments);

@@ -80,7 +80,7 @@ void add_verify_options(Verb& verb, VerifyArguments& arguments) {
               "With --verify: number of batches of each pass over a loader that are used (5)")
       .between(1, kMost);
   verb.option("--limit-samples", arguments.limit_samples,
-              "With --verify: number of samples that each data set is cut to")
+              "With --verify: number of samples that each data set of PyTorch is cut to")
       .between(1, kMost);
   verb.option("--deadline", arguments.deadline,
               "With --verify: seconds after which a program that has not ended is stopped (600)")
@@ -90,6 +90,9 @@ void add_verify_options(Verb& verb, VerifyArguments& arguments) {
 }
 
 int verify(const Verification& what, const VerifyArguments& arguments) {
+  if (arguments.limit_samples > 0 && !what.is_pytorch)
+    throw user_error(
+        "--limit-samples cuts the data sets of PyTorch; this script trains with Keras: cut its data in the script, or give --steps");
   const Harness harness;
   const fs::path plan = harness.folder() / "plan.json";
   write_file(plan, plan_of(what, arguments, harness.folder()).dump());

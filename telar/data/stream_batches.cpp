@@ -419,13 +419,14 @@ class StreamBatches::Reading {
   int wait_for_any() {
     const auto began = WaitClock::now();
     while (true) {
+      const bool over = closes();  // what has arrived by now still belongs to the batch
       int partition = place_.turn;
       for (int i = 0; i < log_.partitions(); ++i, partition = after(partition)) {
-        const bool last = i + 1 == log_.partitions();
-        if (!has_ended(partition) && try_next(partition, last ? kArrivalWait : std::chrono::milliseconds(0)))
+        const bool waits = i + 1 == log_.partitions() && !over;
+        if (!has_ended(partition) && try_next(partition, waits ? kArrivalWait : std::chrono::milliseconds(0)))
           return partition;
       }
-      if (closes()) return kNoPartition;
+      if (over) return kNoPartition;
       wait_on(began, "a message");
     }
   }

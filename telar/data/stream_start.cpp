@@ -111,7 +111,9 @@ int64_t time_from(std::string_view text) {
   int64_t milliseconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), milliseconds);
   const bool number = error == std::errc() && end == text.data() + text.size() && milliseconds >= 0;
-  return number ? milliseconds : iso_time(text);
+  if (!number) milliseconds = iso_time(text);
+  if (milliseconds < 0) throw user_error("the time {} is before 1970, when times of messages begin", text);
+  return milliseconds;
 }
 
 std::vector<int64_t> offsets_since(MessageLog& log, int64_t time, std::string_view described,

@@ -409,7 +409,7 @@ void check_added(const Node& added, const Attributes& given) {
 }  // namespace
 
 bool add_model_operation(GraphBuilder& graph, const std::string& name, std::vector<ValueId> inputs,
-                         Attributes attributes) {
+                         const Attributes& attributes) {
   const auto& all = operations();
   const auto found = std::find_if(all.begin(), all.end(),
                                   [&](const ModelOperation& operation) { return operation.name == name; });

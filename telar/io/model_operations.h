@@ -16,7 +16,7 @@ namespace telar {
 /// (the stream of a dropout) must be what they derive, if they are given. Throws Error (user), naming the
 /// operation and the input or attribute.
 bool add_model_operation(GraphBuilder& graph, const std::string& name, std::vector<ValueId> inputs,
-                         Attributes attributes);
+                         const Attributes& attributes);
 
 /// The names of these operations.
 std::vector<std::string> model_operation_names();

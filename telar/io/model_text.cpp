@@ -235,6 +235,33 @@ void require_same_forms(const ModelGraphs& graphs, const std::string& source) {
   }
 }
 
+/// Names of metrics stand in logs and in metrics for Prometheus beside others.
+void require_name_of_metric(const std::string& name, const std::string& source) {
+  static const std::set<std::string> kTaken = {"step",
+                                               "epoch",
+                                               "samples",
+                                               "seconds",
+                                               "kind",
+                                               "lag",
+                                               "workers",
+                                               "learning_rate",
+                                               "lag_seconds",
+                                               "lag_messages",
+                                               "value",
+                                               "window",
+                                               "samples_per_second",
+                                               "images_per_second"};
+  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  const bool plain = !name.empty() && name[0] >= 'a' && name[0] <= 'z' && std::ranges::all_of(name, is_plain);
+  if (!plain)
+    throw user_error(
+        "{}: a metric is called '{}'; the name must be of a to z, 0 to 9 and _, and begin with a letter",
+        source, name);
+  if (kTaken.contains(name) || name.starts_with("window_") || name.starts_with("fading_"))
+    throw user_error("{}: a metric is called '{}', as a figure of telar's own; give it another name", source,
+                     name);
+}
+
 }  // namespace
 
 std::string to_json(const ModelText& model) {
@@ -266,6 +293,7 @@ ModelText model_from_json(const std::string& text, const std::string& source) {
   if (graphs.metrics.empty() || graphs.metrics[0] != kLoss ||
       std::set<std::string>(graphs.metrics.begin(), graphs.metrics.end()).size() != graphs.metrics.size())
     throw user_error("{}: metrics must begin with '{}', and name each once", source, kLoss);
+  for (const std::string& metric : graphs.metrics) require_name_of_metric(metric, source);
   graphs.training = read_model_graph(fields, "training");
   graphs.evaluation = read_model_graph(fields, "evaluation");
   graphs.prediction = read_model_graph(fields, "prediction");

@@ -22,6 +22,8 @@ namespace telar {
 
 namespace {
 
+constexpr int kWaitForFiles = 100;  // ms
+
 using ServerClock = std::chrono::steady_clock;
 
 std::string http_response(std::string_view status, std::string_view text) {
@@ -101,7 +103,11 @@ void MetricsServer::run() {
     if (events.back().revents != 0) return;
     for (const int listener : listening_.sockets()) {
       const int client = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (client < 0) continue;
+      if (client < 0) {
+        const bool gone = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+        if (!gone) poll(&events.back(), 1, kWaitForFiles);  // too many files are open
+        continue;
+      }
       answer(client);
       close(client);
     }

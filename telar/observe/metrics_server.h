@@ -10,8 +10,9 @@
 namespace telar {
 
 /// Serves one page of text over HTTP, at / and /metrics, on a thread of its own: for Prometheus. It reads
-/// nothing of a request but its first line, and answers one client after another. A client has kSeconds, so
-/// one that sends nothing delays others by no more.
+/// nothing of a request but its first line, and answers one client after another. A client has kSeconds; so
+/// clients that send nothing delay others by kSeconds each, and the address must be one that strangers cannot
+/// reach.
 class MetricsServer {
  public:
   static constexpr double kSeconds = 2;

@@ -29,6 +29,12 @@ void StreamMeans::add(const StreamMeanOptions& options, std::span<const double> 
   auto first = buckets.begin();
   for (; all - first->samples >= options.window; ++first) all -= first->samples;
   buckets.erase(buckets.begin(), first);
+  if (buckets.size() > 2 * kBucketsInWindow) {  // of a smaller window before
+    Bucket& second = buckets[1];
+    second.samples += buckets[0].samples;
+    add_sums(second.sums, buckets[0].sums);
+    buckets.erase(buckets.begin());
+  }
 
   const double faded = std::pow(options.fading, static_cast<double>(samples));
   for (double& sum : fading_sums) sum *= faded;

@@ -197,10 +197,12 @@ std::vector<JobKey> drift_keys() {
           "Detects that the stream has changed by a rise of the error of its samples. adwin: Bifet and Gavaldà 2007. page_hinkley: the test of Page and Hinkley.")),
       unless(
           kDetector, detectors, {"none"},
-          job_key(
-              "training.drift.signal", [](auto& job) -> auto& { return job.training.drift.signal; },
-              {.choices = {"auto", "error", "loss"}},
-              "What is watched. error: of each sample, 0 or 1. loss: the mean of each step. auto: the error if there are classes, otherwise the loss.")),
+          fixed(
+              "the detector in the checkpoint has seen its values",
+              job_key(
+                  "training.drift.signal", [](auto& job) -> auto& { return job.training.drift.signal; },
+                  {.choices = {"auto", "error", "loss"}},
+                  "What is watched. error: of each sample, 0 or 1. loss: the mean of each step. auto: the error if there are classes, otherwise the loss."))),
       when(kDetector, {"adwin"},
            job_key(
                "training.drift.delta", [](auto& job) -> auto& { return job.training.drift.delta; },

@@ -71,11 +71,15 @@ void require_prediction(const std::string& file, const Graph& graph, const Sampl
                      graph.batch(), Shape{graph.batch(), spec.classes}.str());
 }
 
+std::string changed_file(const std::string& name, const std::string& found, const std::string& expected) {
+  return fmt::format("{} is not the file that the job names: its checksum is {}, not {}; it has changed",
+                     name, found, expected);
+}
+
 void check_file(const std::string& name, const ModelFile& file, const std::string& checksum,
                 const SampleSpec& spec) {
   if (!checksum.empty() && file.checksum != checksum)
-    throw user_error("{} is not the file that the job names: its checksum is {}, not {}; it has changed",
-                     name, file.checksum, checksum);
+    throw user_error("{}", changed_file(name, file.checksum, checksum));
   const ModelGraphs& graphs = *file.model.graphs;
   for (const Graph* graph : {&graphs.training, &graphs.evaluation, &graphs.prediction}) {
     require_inputs_of_job(name, *graph, spec);
@@ -102,6 +106,9 @@ Job with_settled_model(Job job, Processes* processes) {
   try {
     const std::string checksum = read_model_file(job.model.file).checksum;
     if (job.model.checksum.empty()) job.model.checksum = checksum;
+    if (job.model.checksum != checksum)
+      mistake =
+          fmt::format("{}: {}", job.model.where, changed_file(job.model.file, checksum, job.model.checksum));
   } catch (const Error& error) {
     mistake = fmt::format("{}: {}", job.model.where, error.what());
   }

@@ -1,5 +1,6 @@
 #include "telar/train/metrics_observer.h"
 
+#include <chrono>
 #include <utility>
 
 namespace telar {
@@ -23,6 +24,8 @@ void MetricsObserver::step_done(const StepReport& report, const TrainingState& s
       {"telar_samples_total", "Samples trained on", counter, static_cast<double>(state.samples)},
       {"telar_training_seconds_total", "Time in training steps, including the wait for samples", counter,
        state.seconds},
+      {"telar_last_step_timestamp_seconds", "When the last step was done, in seconds since 1970", gauge,
+       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
       {"telar_learning_rate", "Learning rate of the last step", gauge, report.learning_rate},
       {"telar_workers", "Workers or replicas that make the steps", gauge,
        static_cast<double>(sources_.workers())}};

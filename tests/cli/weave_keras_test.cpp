@@ -140,6 +140,16 @@ TEST_F(WeaveKeras, DrawsDifferentNoiseInTheProcessesUnderHorovod) {
             std::string::npos);
 }
 
+TEST_F(WeaveKeras, PartsTheNoiseOnceBeforeTheLoopThatCallsTheTraining) {
+  std::string script = tape_loop("enumerate(dataset)", true);
+  const size_t loop = script.find("for epoch in range(2):");
+  script = script.substr(0, loop) +
+           "def train():\n    for n, x in enumerate(dataset):\n        loss = step(x)\n"
+           "for epoch in range(2):\n    train()\n";
+  EXPECT_TRUE(says(weave(script, "--target horovod").out,
+                   "tf.random.set_seed(4 + hvd.rank())\nfor epoch in range(2):\n    train()"));
+}
+
 }  // namespace
 }  // namespace telar::test
 #endif

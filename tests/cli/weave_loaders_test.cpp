@@ -126,12 +126,42 @@ TEST_F(WeaveLoaders, GiveNumbersThatFunctionsOfAStepCollectAndThatAreJoined) {
       "a = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))\n";
   const CommandResult cleared = weave(head + module + "    lit.logged.clear()\n" + loop);
   EXPECT_EQ(cleared.code, 0) << cleared.err;
-  EXPECT_TRUE(says(cleared.out,
-                   "    for numbers in getattr(lit, \"module\", lit).logged.values():\n"
-                   "        numbers[:] = gather_over_ranks(numbers)\n"));
+  EXPECT_TRUE(
+      says(cleared.out,
+           "    for key in sorted(set(gather_over_ranks(getattr(lit, \"module\", lit).logged)), key=str):\n"
+           "        getattr(lit, \"module\", lit).logged[key] = "
+           "gather_over_ranks(getattr(lit, \"module\", lit).logged.get(key, []))\n"));
   const CommandResult kept = weave(head + module + loop);
   EXPECT_EQ(kept.code, 3);
   EXPECT_TRUE(says(kept.err, "create or clear it before the loop"));
+}
+
+TEST_F(WeaveLoaders, GiveNumbersThatFunctionsOfAStepMixIn) {
+  const auto module = [&](const std::string& start, const std::string& change) {
+    return weave(
+        "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+        "a = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))\n"
+        "class Lit(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.net = nn.Linear(4, 1)\n"
+        "        self.total = 0.0\n    def training_step(self, batch):\n        x, y = batch\n"
+        "        loss = nn.functional.mse_loss(self.net(x), y)\n        " +
+        change +
+        "\n        return loss\nlit = Lit()\nsteps = torch.optim.SGD(lit.parameters(), lr=0.1)\n"
+        "loader = DataLoader(a, batch_size=8)\nfor epoch in range(2):\n    lit.total = " +
+        start +
+        "\n    for batch in loader:\n        loss = lit.training_step(batch)\n        steps.zero_grad()\n"
+        "        loss.backward()\n        steps.step()\n    print(lit.total)\n");
+  };
+  const std::string total = "getattr(lit, \"module\", lit).total";
+  const std::string summed = "    " + total + " = sum_over_ranks(" + total + ")";
+  EXPECT_TRUE(says(module("0.0", "self.total += loss.item()").out, summed + "\n"));
+  EXPECT_TRUE(says(module("0.0", "self.total = self.total + loss.item()").out, summed + "\n"));
+  EXPECT_TRUE(says(module("0.0", "self.total = 0.9 * self.total + 0.1 * loss.item()").out,
+                   summed + " / dist.get_world_size()\n"));
+  EXPECT_TRUE(
+      says(module("5.0", "self.total += loss.item()").err, "this sum begins with another number than 0"));
+  EXPECT_TRUE(says(module("0.0", "self.total += self.total * loss.item()").err, "in a way that is no sum"));
+  EXPECT_TRUE(
+      says(module("0.0", "self.total = max(self.total, loss.item())").err, "in a way that is no sum"));
 }
 
 TEST_F(WeaveLoaders, GiveCountsFromWhichTheRateIsComputed) {

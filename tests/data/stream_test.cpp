@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "data/support.h"
@@ -547,6 +549,27 @@ TEST(Stream, ABatchClosesAfterATime) {
   EXPECT_EQ(numbers_in(batch), (std::vector<int>{0})) << "the same batch again";
   stream->read(after, batch);
   EXPECT_EQ(numbers_in(batch), counted(1, 9)) << "a full one";
+}
+
+TEST(Stream, ABatchClosesAlsoWhileMessagesGoOnArriving) {
+  constexpr int kBatch = 3000;
+  MemoryTopic topic(1);
+  std::atomic<bool> closed = false;
+  const std::jthread bot([&] {
+    for (int n = 0; n < kBatch && !closed; ++n) {
+      topic.add(0, message_of(n));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  StreamOptions options = options_for(topic, kBatch);
+  options.by_arrival = true;
+  options.linger_seconds = 0.02;
+  const auto stream = stream_of(topic, std::move(options));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  closed = true;
+  EXPECT_GT(batch.all_samples, 0);
+  EXPECT_LT(batch.all_samples, kBatch);
 }
 
 TEST(Stream, ALeasedBatchMayHaveNoGap) {

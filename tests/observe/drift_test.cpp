@@ -145,6 +145,15 @@ TEST(StreamMeans, AreThoseOfTheNewestBatchesAndOfFadingWeights) {
   }
 }
 
+TEST(StreamMeans, AWindowThatGrowsHasFewBucketsToo) {
+  StreamMeans means;
+  const std::vector<double> sums{1};
+  for (const int64_t window : {511, 100'000, 1'000'000})
+    for (int n = 0; n < 400'000; ++n) means.add({.window = window}, sums, 1);
+  EXPECT_LE(std::ssize(means.buckets), 2 * StreamMeans::kBucketsInWindow) << "as checkpoints have them";
+  EXPECT_DOUBLE_EQ(means.windowed()[0], 1);
+}
+
 TEST(StreamMeans, ALongWindowHasFewBuckets) {
   StreamMeans means;
   const StreamMeanOptions options{.window = 100'000};

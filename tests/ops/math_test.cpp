@@ -36,6 +36,8 @@ std::vector<MathCase> math_cases() {
            [](double x) { return std::exp(x); }, around},
           {"log", [](GraphBuilder& b, ValueId x) { return log(b, x); }, [](double x) { return std::log(x); },
            [](double x) { return 1 / x; }, above},
+          {"pow 0", [](GraphBuilder& b, ValueId x) { return pow(b, x, 0); }, [](double) { return 1.0; },
+           [](double) { return 0.0; }, around},
           power(2, around),
           power(3, around),
           power(0.5, above),

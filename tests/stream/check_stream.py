@@ -34,7 +34,7 @@ def start(*words, **more):
                             stderr=subprocess.STDOUT, text=True, **more)
 
 
-def finish(process, code=0, seconds=30):
+def finish(process, code=0, seconds=120):
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -367,7 +367,7 @@ strategy: {name: sync_ps, workers: 2, servers: 2, threads: [1]}
 
 def workers_follow_the_load(broker, folder):
     """One worker, until twice as many messages arrive as it manages; one of those that join is killed."""
-    features, rate = 200, 0.01
+    features, rate = 1000, 0.01
     one_hot(folder, broker, "followed", features)
     run_folder = folder / "run"
     process = start(TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--set", "data.end=never",
@@ -386,7 +386,7 @@ def workers_follow_the_load(broker, folder):
     publisher.send_signal(signal.SIGINT)
     published = int(re.search(r"published (\d+) messages", finish(publisher, 130))[1])
     messages = features + published
-    wait_until(lambda: len(steps(run_folder)) == messages, "all steps", 60)
+    wait_until(lambda: len(steps(run_folder)) == messages, "all steps", 120)
     process.send_signal(signal.SIGINT)
     output = finish(process, 130)
     expect("instead of 1; the lag is" in output, output)
@@ -619,7 +619,7 @@ data: {source: kafka, brokers: "%s", topic: small, shape: [4], end: now}
         expect("hunter2" not in output, "a secret is printed")
 
 
-def wait_until(condition, what, seconds=20):
+def wait_until(condition, what, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         expect(time.monotonic() < end, "%s did not come within %d s" % (what, seconds))

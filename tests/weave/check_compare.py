@@ -53,6 +53,16 @@ def check_samples():
     changed = [[("r%d%d" % (rank, i), y) for i, (_, y) in enumerate(half)] for rank, half in enumerate(halves)]
     row = samples_row(map(one_pass, changed), one_pass(WHOLE))
     assert row.verdict == "right" and "only one of their components" in row.details[0], row.lines()
+    # A wrong share, whose labels are as frequent as those of the right one.
+    twice = WHOLE[:9] + WHOLE[:9]
+    row = samples_row([one_pass(twice[:9]), one_pass(twice[9:][::-1])], one_pass(WHOLE[:18]))
+    assert row.verdict == "WRONG" and "other samples" in row.text, row.lines()
+    noise = [[("r%d%d" % (rank, i), "s%d%d" % (rank, i)) for i in range(10)] for rank in range(2)]
+    row = samples_row(map(one_pass, noise), one_pass(WHOLE))
+    assert row.verdict == "not compared" and "only their number" in row.text, (row.verdict, row.lines())
+    alike = [[(x, "1") for x, _ in half] for half in noise]  # weights of samples, for example
+    row = samples_row(map(one_pass, alike), one_pass([(x, "1") for x, _ in WHOLE]))
+    assert row.verdict == "not compared", row.lines()
     row = samples_row(map(one_pass, halves), one_pass(WHOLE, complete=False))
     assert row.verdict == "right" and "have no end" in row.details[0], row.lines()
     equal = [("x", "y")] * 20  # samples may be equal to each other

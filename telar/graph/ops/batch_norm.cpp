@@ -82,6 +82,9 @@ const BatchNormOp kBatchNorm;
 const BatchNormInferenceOp kInference;
 
 void BatchNormInferenceOp::gradient(GradientContext& context) const {
+  if (context.needs(3) || context.needs(4))
+    throw user_error(
+        "batch_norm_inference has no gradient for its mean and its variance, but they depend on a parameter that is trained");
   GraphBuilder& builder = context.builder();
   const double epsilon = context.attributes().real("epsilon");
   const ValueId dy = context.output_gradient(0);

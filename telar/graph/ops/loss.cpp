@@ -2,6 +2,7 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
+#include "telar/graph/ops/arithmetic.h"
 
 namespace telar {
 
@@ -64,8 +65,11 @@ class MeanSquaredErrorOp final : public Op {
     return {{DType::f32, {1}}};
   }
   void gradient(GradientContext& context) const override {
-    context.set(0, context.builder().add1(kMeanSquaredErrorBackward,
-                                          {context.input(0), context.input(1), context.output_gradient(0)}));
+    GraphBuilder& builder = context.builder();
+    const ValueId dprediction = builder.add1(
+        kMeanSquaredErrorBackward, {context.input(0), context.input(1), context.output_gradient(0)});
+    if (context.needs(0)) context.set(0, dprediction);
+    if (context.needs(1)) context.set(1, scale(builder, dprediction, -1));
   }
 };
 

@@ -48,6 +48,10 @@ class PowOp final : public MathOp {
   void gradient(GradientContext& context) const override {
     GraphBuilder& builder = context.builder();
     const double exponent = context.attributes().real("exponent");
+    if (exponent == 0) {  // 0 · x^−1 would be NaN where x is 0
+      context.set(0, scale(builder, context.output_gradient(0), 0));
+      return;
+    }
     const ValueId slope = scale(builder, pow(builder, context.input(0), exponent - 1), exponent);
     context.set(0, mul(builder, context.output_gradient(0), slope));
   }

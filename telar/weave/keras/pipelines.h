@@ -14,8 +14,9 @@ struct PipelineSource {
   bool is_argument = false;              ///< arrays that are passed to a function which creates a dataset
 };
 
-/// Follows the one way by which a dataset comes to an expression, as far up as it can be divided. `met`: if it is
-/// not null, it receives all expressions on the way, also if this throws. Throws Refusal if there are several ways.
+/// Follows the one way by which a dataset comes to an expression, as far up as it can be divided. `met`: if
+/// it is not null, it receives all expressions on the way, also if this throws. Throws Refusal if there are
+/// several ways.
 PipelineSource follow_pipeline(const KerasWeaving& weaving, const Node* expression,
                                std::vector<const Node*>* met = nullptr);
 /// Finds the batches of a pipeline on every way by which a dataset may come to an expression: through all

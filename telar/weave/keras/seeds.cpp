@@ -1,4 +1,5 @@
-// Random numbers: alike in all processes where they decide which samples a process gets, different in training.
+// Random numbers: alike in all processes where they decide which samples a process gets, different in
+// training.
 #include <algorithm>
 #include <array>
 
@@ -17,13 +18,41 @@ bool draws_order(const KerasWeaving& w, const Node* call, const std::string& cal
   return shuffles && (seed == nullptr || seed->literal == Literal::null);
 }
 
+bool is_loop(const Node* node) { return node->is(Kind::for_) || node->is(Kind::while_); }
+
 /// The outermost loop around a node in its function, or its statement.
 const Node* outside_of_loops(const Node* node) {
   const Node* found = statement_of(node);
   for (const Node* around = found->parent; around != nullptr && !around->is_function();
        around = around->parent)
-    if (around->is(Kind::for_) || around->is(Kind::while_)) found = around;
+    if (is_loop(around)) found = around;
   return found;
+}
+
+constexpr int kMostCallers = 4;  // that are followed, one calling the other
+
+/// Whether a node runs again and again: in a loop, or in a function that is called in one.
+bool repeats(const Names& names, const Node* node, int depth = 0) {
+  if (is_loop(outside_of_loops(node))) return true;
+  const Node* function = function_of(node);
+  if (function == nullptr || depth == kMostCallers) return false;
+  const auto& calls = names.calls_of(function);
+  return std::any_of(calls.begin(), calls.end(),
+                     [&](const Node* call) { return repeats(names, call, depth + 1); });
+}
+
+/// Before the training as a whole: outside of the loops around a node, also of those that call its function.
+void add_beginnings(const Names& names, const Node* node, std::set<const Node*>& places, int depth = 0) {
+  const Node* place = outside_of_loops(node);
+  const Node* function = function_of(place);
+  bool climbs = false;
+  if (function != nullptr && depth < kMostCallers)
+    for (const Node* call : names.calls_of(function))
+      if (repeats(names, call)) {
+        add_beginnings(names, call, places, depth + 1);
+        climbs = true;
+      }
+  if (!climbs) places.insert(place);
 }
 
 /// Whether a function of the script draws from TensorFlow's generator, as a step or a layer does.
@@ -38,15 +67,15 @@ bool draws_in_functions(const KerasWeaving& w) {
   });
 }
 
-/// With a seed, all processes would draw the same noise in each step. `seeded`: the call that seeds TensorFlow's
-/// generator, or null.
+/// With a seed, all processes would draw the same noise in each step. `seeded`: the call that seeds
+/// TensorFlow's generator, or null.
 void part_seeds(KerasWeaving& w, const Node* seeded) {
   if (!w.dialect.is_horovod() || w.streams_alike || !draws_in_functions(w)) return;
   if (seeded == nullptr && !w.draws_alike) return;
   std::set<const Node*> places;
-  for (const KerasCall& fit : w.program.fits) places.insert(outside_of_loops(fit.call));
+  for (const KerasCall& fit : w.program.fits) add_beginnings(w.names, fit.call, places);
   for (const KerasLoop& loop : w.program.loops)
-    if (loop.trains && w.program.fits.empty()) places.insert(outside_of_loops(loop.loop));
+    if (loop.trains && w.program.fits.empty()) add_beginnings(w.names, loop.loop, places);
   const Node* seed = seeded == nullptr ? nullptr : w.names.argument(seeded, "seed", 0);
   for (const Node* place : places) {
     const std::string own =

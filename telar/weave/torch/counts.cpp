@@ -1,5 +1,5 @@
-// Counts of samples or tokens from which a script computes its learning rate, as in minGPT's trainer. Each process
-// counts those of its own batches, but the rate depends on those of all.
+// Counts of samples or tokens from which a script computes its learning rate, as in minGPT's trainer. Each
+// process counts those of its own batches, but the rate depends on those of all.
 #include <algorithm>
 
 #include "telar/weave/torch/values.h"

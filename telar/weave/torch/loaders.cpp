@@ -128,8 +128,8 @@ class Loaders {
     return "DistributedSampler(" + of + group + options + (options.empty() ? own_seed(call) : "") + ")";
   }
 
-  /// Samplers with the same seed would pair the samples of two loaders in the same way in every epoch. A loader
-  /// that is created for each loop has another order each time.
+  /// Samplers with the same seed would pair the samples of two loaders in the same way in every epoch. A
+  /// loader that is created for each loop has another order each time.
   std::string own_seed(const Node* call) const {
     for (const TorchLoop& loop : w_.program.loops) {
       if (loop.trains && loop.loader.expression->is(Kind::call)) {

@@ -1,7 +1,8 @@
-// Numbers that functions of a training step collect in an object or a table: `self.log("loss", loss)` of a module
-// in the style of Lightning, `self.running += loss.item()` in a trainer's step. Each process collects those of its
-// own batches; after the loop they are joined.
+// Numbers that functions of a training step collect in an object or a table: `self.log("loss", loss)` of a
+// module in the style of Lightning, `self.running += loss.item()` in a trainer's step. Each process collects
+// those of its own batches; after the loop they are joined.
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -11,15 +12,43 @@ namespace telar::weave {
 
 namespace {
 
-/// A statement of a step that adds a number to a container.
+/// A statement of a step that adds a number to a container. `average`: it mixes it in, as in
+/// `self.loss = 0.9 * self.loss + 0.1 * loss.item()`; the value is all of that.
 struct Growth {
-  enum class Kind { sum, list, table_of_sums, table_of_lists };
+  enum class Kind { sum, average, list, table_of_sums, table_of_lists };
   Kind kind = Kind::sum;
   const Node* container = nullptr;  // self.logged
   const Node* value = nullptr;
 };
 
+bool is_same(const Node& a, const Node& b) {
+  if (a.kind != b.kind || a.text != b.text) return false;
+  return a.is(Kind::name) || (a.is(Kind::attribute) && is_same(*a.child("value"), *b.child("value")));
+}
+
+bool contains(const Node& value, const std::function<bool(const Node&)>& wanted) {
+  bool found = false;
+  walk(value, [&](const Node& node) {
+    found = found || wanted(node);
+    return !found;
+  });
+  return found;
+}
+
+/// `total = total + number`, and averages.
+std::optional<Growth> growth_by_assignment(const Node& statement) {
+  const auto& targets = statement.list("targets");
+  const Node* value = statement.child("value");
+  if (targets.size() != 1 || !contains(*value, [&](const Node& node) { return is_same(node, *targets[0]); }))
+    return std::nullopt;
+  if (value->is(Kind::bin_op) && value->child("op")->is(Kind::add) &&
+      is_same(*value->child("left"), *targets[0]))
+    return Growth{Growth::Kind::sum, targets[0], value->child("right")};
+  return Growth{Growth::Kind::average, targets[0], value};
+}
+
 std::optional<Growth> growth_of(const Node& statement) {
+  if (statement.is(Kind::assign)) return growth_by_assignment(statement);
   if (statement.is(Kind::aug_assign) && statement.child("op")->is(Kind::add)) {
     const Node* target = statement.child("target");
     if (target->is(Kind::subscript))
@@ -87,12 +116,21 @@ class StepLogs {
                            container->child("value")->text == self && !self.empty();
     const int place = w_.names.place(container);
     const bool of_module = container->is(Kind::name) && place >= 0 && w_.names.scope(place)->is(Kind::module);
-    if ((!of_object && !of_module) || !is_number(*growth.value, function)) return;
+    if ((!of_object && !of_module) || !has_number(growth, function)) return;
     if (!is_read(*container, place) || (of_object && object.empty())) return;
     const std::string name =
         of_object ? named(object, function) + "." + std::string(container->text) : w_.text(*container);
     if (!joined_.insert(name).second) return;
-    if (!starts_anew(*container, place))
+    const bool averages = growth.kind == Growth::Kind::average;
+    if (averages ? !is_arithmetic(*growth.value) : mentions(*growth.value, place))
+      w_.refuse(
+          statement_of(container),
+          "each process would change this number by its own batches, in a way that is no sum, so the numbers of the processes cannot be joined; collect the numbers of the batches in a list, and compute it from them after the loop");
+    if (growth.kind == Growth::Kind::sum && !starts_at_zero(place))
+      w_.refuse(
+          statement_of(container),
+          "this sum begins with another number than 0, which each process would add; begin with 0, and add that number after the loop");
+    if (!averages && !starts_anew(*container, place))
       w_.refuse(
           statement_of(container),
           "each process collects the numbers of its own batches here, those of all epochs; create or clear it before the loop, in the same block, so that the numbers of an epoch can be joined");
@@ -113,19 +151,43 @@ class StepLogs {
     const Node* at = loop_.loop;
     switch (kind) {
       case Growth::Kind::sum: return {name + " = " + sum_over_ranks(w_, at) + "(" + name + ")"};
+      case Growth::Kind::average: return {name + " = " + mean_over_ranks(w_, at, name)};
       case Growth::Kind::list: return {name + "[:] = " + gather_over_ranks(w_, at) + "(" + name + ")"};
       case Growth::Kind::table_of_sums: {
         const std::string key = w_.names.fresh("key");
-        return {"for " + key + " in " + name + ":",
-                "    " + name + "[" + key + "] = " + sum_over_ranks(w_, at) + "(" + name + "[" + key + "])"};
+        return {for_each_key(key, name), "    " + name + "[" + key + "] = " + sum_over_ranks(w_, at) + "(" +
+                                             name + ".get(" + key + ", 0))"};
       }
       case Growth::Kind::table_of_lists: {
-        const std::string numbers = w_.names.fresh("numbers");
-        return {"for " + numbers + " in " + name + ".values():",
-                "    " + numbers + "[:] = " + gather_over_ranks(w_, at) + "(" + numbers + ")"};
+        const std::string key = w_.names.fresh("key");
+        return {for_each_key(key, name), "    " + name + "[" + key + "] = " + gather_over_ranks(w_, at) +
+                                             "(" + name + ".get(" + key + ", []))"};
       }
     }
     return {};
+  }
+
+  /// The processes may have other keys, and in another order: all go through those of all.
+  std::string for_each_key(const std::string& key, const std::string& name) {
+    return "for " + key + " in sorted(set(" + gather_over_ranks(w_, loop_.loop) + "(" + name +
+           ")), key=str):";
+  }
+
+  /// Whether a value mentions a variable.
+  bool mentions(const Node& value, int place) const {
+    return contains(value, [&](const Node& node) { return place >= 0 && w_.names.place(&node) == place; });
+  }
+
+  /// Whether a value adds and multiplies numbers, and calls nothing but methods as in `loss.item()`.
+  static bool is_arithmetic(const Node& value) {
+    return value.is(Kind::bin_op) && !contains(value, [](const Node& node) {
+             return node.is(Kind::call) && !node.child("func")->is(Kind::attribute);
+           });
+  }
+
+  bool has_number(const Growth& growth, const Node& function) const {
+    if (growth.kind != Growth::Kind::average) return is_number(*growth.value, function);
+    return contains(*growth.value, [&](const Node& node) { return is_number(node, function); });
   }
 
   /// Whether a value of a step is a number of its batch.
@@ -150,7 +212,19 @@ class StepLogs {
     });
   }
 
-  /// Whether the container is created or cleared before each run of the loop, there or in a function called there.
+  bool starts_at_zero(int place) const {
+    const auto& all = w_.names.mentions(place);
+    return std::all_of(all.begin(), all.end(), [&](const Node* mention) {
+      const Node* statement = statement_of(mention);
+      if (!mention->store || !statement->is(Kind::assign)) return true;
+      const Node* value = statement->child("value");
+      return !value->is(Kind::constant) || value->literal != Literal::number ||
+             value->text.find_first_not_of("0.") == std::string_view::npos;
+    });
+  }
+
+  /// Whether the container is created or cleared before each run of the loop, there or in a function called
+  /// there.
   bool starts_anew(const Node& container, int place) const {
     const auto renews = [&](const Node* mention) {
       const bool clears = mention->parent->is(Kind::attribute) && mention->parent->text == "clear";

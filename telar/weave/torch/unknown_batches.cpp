@@ -39,8 +39,8 @@ std::vector<const Node*> inputs_of_models(const Names& names, const TorchProgram
   return found;
 }
 
-/// Whether an expression certainly has the same value in each round of a loop: it is a variable that is assigned
-/// once, outside the loop, and is no container to which something is added.
+/// Whether an expression certainly has the same value in each round of a loop: it is a variable that is
+/// assigned once, outside the loop, and is no container to which something is added.
 bool stays_in(const Names& names, const Node* expression, const Node* loop) {
   const int place = names.place(expression);
   if (!expression->is(Kind::name) || place < 0) return false;

@@ -89,6 +89,9 @@ void lower_conv2d_backward_data(Lowering& lowering, const Node& node) {
   const ValueId dx = node.outputs[0];
   const Convolution convolution(lowering, node, dx, w, dy);
   const auto pd = convolution.backward_data();
+  // A transposed convolution reads its weights here first.
+  if (const auto source = lowering.converted_parameter(w))
+    lowering.propose_layout(*source, convolution.weights_layout(false));
   lowering.primitive(pd, dnnl::convolution_backward_data(pd),
                      {{DNNL_ARG_DIFF_DST, lowering.region(dy, pd.diff_dst_desc())},
                       {DNNL_ARG_WEIGHTS, weights_region(lowering, w, convolution, pd.weights_desc())},

@@ -4,6 +4,9 @@ from collections import Counter
 from .rows import DIFFERS, EXCLUDED, NOTHING, OK, Row, plural
 
 
+ONLY_NUMBER = "all components of the samples are changed at random, so only their number was compared"
+
+
 def by_key(data):
     return {(one["loader"], one["number"]): one for one in data["passes"]}
 
@@ -47,6 +50,8 @@ def samples(ranks, single, plan, origin):
         return Row("samples", DIFFERS, "no loop over a loader or dataset trains")
     if single["early_end"] and plan["epochs"] != "divide":
         return Row("samples", DIFFERS, "the woven program does not make %s" % single["early_end"])
+    if ONLY_NUMBER in notes:
+        return Row("samples", EXCLUDED, ONLY_NUMBER)
     text = "every sample once over the ranks in each of %s" % plural(seen, "training pass")
     if plan["epochs"] == "divide":
         text = "every sample once on each rank in each of %s" % plural(seen, "training pass")
@@ -105,26 +110,45 @@ def fault_by_content(passes, natural, plan, notes):
         return ""
     whole = natural["samples"]
     if plan["epochs"] == "divide":
-        wrong = [one for one in drawn if len(one) != len(whole)]
+        wrong = [one for one in drawn if len(one) != len(whole) or not same_contents(one, whole, 1, 0, notes)]
         return "a rank does not draw all samples" if wrong else ""
     together = [sample for one in drawn for sample in one]
-    most = len(passes) * (max(one["batch_size"] for one in passes) + 1)
+    # What is lost if each rank leaves out its last batch, if that is smaller than the others.
+    most = len(whole) % (len(passes) * max(one["batch_size"] for one in passes)) + len(passes)
     if len(together) - len(whole) >= len(passes) or len(whole) - len(together) > most:
         return "the ranks draw %d samples together, the sequential program %d" % (len(together), len(whole))
-    # Samples that are changed at random still have their labels.
-    components = range(min(len(one) for one in together + whole) if together and whole else 0)
-    for read in [tuple] + [lambda sample, at=at: sample[at] for at in reversed(components)]:
-        mine, theirs = Counter(map(read, together)), Counter(map(read, whole))
-        extra, missing = sum((mine - theirs).values()), sum((theirs - mine).values())
-        if extra < len(passes) and missing <= most:
-            if read is not tuple:
-                notes.append("samples are changed at random, so only one of their components was compared")
-            if missing:
-                notes.append("%s left out, so that all ranks have equally many" % (
-                    "1 sample is" if missing == 1 else "%d samples are" % missing))
-            return ""
-    notes.append("all components of the samples are changed at random, so only their number was compared")
+    if not same_contents(together, whole, len(passes), most, notes):
+        return "the ranks draw other samples than the sequential program"
     return ""
+
+
+def same_contents(mine, theirs, extra, missing, notes):
+    """Whether samples are the same ones: fewer than `extra` more, and at most `missing` left out."""
+    def excess(read):
+        one, other = Counter(map(read, mine)), Counter(map(read, theirs))
+        return one - other, other - one, other
+
+    more, fewer, known = excess(tuple)
+    if sum(more.values()) < extra and sum(fewer.values()) <= missing:
+        left_out = sum(fewer.values())
+        if left_out:
+            notes.append("%s left out, so that all ranks have equally many" % (
+                "1 sample is" if left_out == 1 else "%d samples are" % left_out))
+        return True
+    # What is not changed at random is there as often as in the sequential program.
+    if sum(count for sample, count in more.items() if sample in known) >= extra:
+        return False
+    # Samples that are changed at random still have their labels.
+    components = min(len(one) for one in mine + theirs)
+    for at in reversed(range(components)):
+        more, fewer, known = excess(lambda sample, at=at: sample[at])
+        if len(known) < 2:
+            continue  # alike in all samples, so it tells nothing
+        if sum(more.values()) < extra and sum(fewer.values()) <= missing:
+            notes.append("samples are changed at random, so only one of their components was compared")
+            return True
+    notes.append(ONLY_NUMBER)
+    return True
 
 
 def order_fault(passes, natural, key, previous, plan):

@@ -71,6 +71,8 @@ def ratio_of(mine, theirs):
              for a, b in zip(mine, theirs) if not (a is None and b is None)]
     if any(a.shape != b.shape for a, b in pairs) or not pairs:
         return None
+    if any((np.isfinite(a) != np.isfinite(b)).any() for a, b in pairs):
+        return None
     whole = max(float(abs(b).max()) for _, b in pairs if b.size)
     square = sum(float((b.astype("float64") ** 2).sum()) for _, b in pairs)
     if square == 0:
