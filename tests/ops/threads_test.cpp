@@ -8,7 +8,9 @@
 #include "ops/run_graph.h"
 #include "telar/device/cpu/team.h"
 #include "telar/graph/autodiff.h"
+#include "telar/graph/mixed_precision.h"
 #include "telar/graph/ops/arithmetic.h"
+#include "telar/graph/ops/conv2d.h"
 #include "telar/graph/ops/dropout.h"
 #include "telar/graph/ops/embedding.h"
 #include "telar/graph/ops/linear.h"
@@ -124,6 +126,67 @@ TEST_F(AnyNumberOfThreads, CountsEveryTieOfAMaximum) {
     double sum = 0;
     for (size_t row = 0; row < 8192; ++row) sum += result.gradient[row * 33 + column];
     EXPECT_NEAR(sum, 2.0, 1e-4);  // the gradient of y² at y = 1
+  }
+}
+
+/// The gradients of Σ y² with respect to the weights and the bias of a layer, y = layer(x, w, b).
+struct LayerCase {
+  const char* name;
+  Shape x, w;
+  std::function<ValueId(GraphBuilder&, ValueId, ValueId, ValueId)> layer;
+};
+
+std::vector<std::vector<float>> gradients_on(int threads, const LayerCase& c, bool bf16) {
+  GraphBuilder builder;
+  const ValueId x = builder.input("x", {DType::f32, c.x}, true);
+  const ValueId w = builder.parameter("w", {DType::f32, c.w});
+  const ValueId b = builder.parameter("b", {DType::f32, {c.w[0]}});
+  const ValueId y = c.layer(builder, x, w, b);
+  builder.output("loss", reduce_sum(builder, mul(builder, y, y), {}));
+  Graph forward = builder.build();
+  if (bf16) forward = mixed_precision(forward);
+  const std::vector<ValueId> wanted{forward.find(ValueKind::parameter, "w"),
+                                    forward.find(ValueKind::parameter, "b")};
+  GraphRun run(differentiate(forward, forward.output("loss"), wanted), Accumulation::overwrite, threads);
+  const auto x_values = numbers(c.x.elements(), 1);
+  run.set_input("x", std::span<const float>(x_values));
+  run.set_parameter("w", numbers(c.w.elements(), 2));
+  run.set_parameter("b", numbers(c.w[0], 3));
+  run.run();
+  return {run.gradient("w"), run.gradient("b")};
+}
+
+// With AVX-512, threads compute parts of these gradients: some outputs, some inputs, or some samples.
+TEST_F(AnyNumberOfThreads, GivesTheGradientsOfWeights) {
+  const auto dense = [](GraphBuilder& builder, ValueId x, ValueId w, ValueId b) {
+    return linear(builder, x, w, b);
+  };
+  const auto convolution = [](const Conv2dOptions& options) {
+    return [options](GraphBuilder& builder, ValueId x, ValueId w, ValueId b) {
+      return conv2d(builder, x, w, b, options);
+    };
+  };
+  const std::vector<LayerCase> cases{
+      {"outputs", {32, 784}, {256, 784}, dense},
+      {"inputs", {32, 256}, {10, 256}, dense},
+      {"blocks that are not full", {33, 70}, {350, 70}, dense},
+      {"an image", {64, 1, 28, 28}, {32, 1, 3, 3}, convolution({.padding_h = 1, .padding_w = 1})},
+      {"channels, parts of unequal size", {21, 16, 12, 10}, {32, 16, 3, 3}, convolution({.stride_h = 2})},
+      {"groups", {12, 16, 9, 9}, {32, 8, 3, 3}, convolution({.padding_h = 1, .padding_w = 1, .groups = 2})},
+      {"few taps that meet the image",
+       {64, 32, 1, 1},
+       {32, 32, 3, 3},
+       convolution({.padding_h = 1, .padding_w = 1})}};
+  for (const bool bf16 : {false, true}) {
+    if (bf16 && !bf16_missing_here().empty()) continue;
+    for (const LayerCase& c : cases) {
+      const auto one = gradients_on(1, c, bf16);
+      for (const int threads : {2, 3, 5}) {
+        const auto several = gradients_on(threads, c, bf16);
+        EXPECT_LT(relative_error(several[0], one[0]), 1e-5) << c.name << ", " << threads << " threads";
+        EXPECT_LT(relative_error(several[1], one[1]), 1e-5) << c.name << ", " << threads << " threads";
+      }
+    }
   }
 }
 

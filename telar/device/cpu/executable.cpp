@@ -52,8 +52,12 @@ class CpuContext final : public Context {
       pointers_[i] = static_cast<std::byte*>(const_cast<void*>(memory)) + region.shift;
       for (const auto& [step, position] : input_uses_[static_cast<RegionId>(i)]) {
         bound_[step].pointers[position] = pointers_[i];
-        const std::vector<int>& arguments = executable_.steps_[step].work.arguments;
-        if (!arguments.empty()) bound_[step].arguments.at(arguments[position]).set_data_handle(pointers_[i]);
+        const Target::Work& work = executable_.steps_[step].work;
+        if (!work.arguments.empty())
+          bound_[step].arguments.at(work.arguments[position]).set_data_handle(pointers_[i]);
+        for (size_t part = 0; part < work.parts.size(); ++part)
+          for (const auto& [argument, place] : work.parts[part].arguments)
+            if (place == position) bound_[step].parts[part].at(argument).set_data_handle(pointers_[i]);
       }
     }
   }
@@ -103,8 +107,10 @@ class CpuContext final : public Context {
   }
 
  private:
+  using Memory = std::unordered_map<int, dnnl::memory>;
   struct Bound {
-    std::unordered_map<int, dnnl::memory> arguments;
+    Memory arguments;
+    std::vector<Memory> parts;
     std::vector<void*> pointers;
     const Node* node = nullptr;
     std::span<float> host_memory;
@@ -121,6 +127,13 @@ class CpuContext final : public Context {
         bound.arguments.emplace(step.work.arguments[i],
                                 dnnl::memory(region.layout, engine(), pointers_[index]));
       if (region.place == Place::input) input_uses_[step.regions[i]].emplace_back(s, i);
+    }
+    for (const Target::PartOfWork& part : step.work.parts) {
+      Memory& memory = bound.parts.emplace_back();
+      for (const auto& [argument, place] : part.arguments) {
+        const Region& region = executable_.regions_[static_cast<size_t>(step.regions[place])];
+        memory.emplace(argument, dnnl::memory(region.layout, engine(), bound.pointers[place]));
+      }
     }
     if (step.host) {
       bound.node = &executable_.graph_.nodes()[static_cast<size_t>(step.node)];
@@ -173,11 +186,26 @@ class CpuContext final : public Context {
 
   void compute(size_t s) {
     const Step& step = executable_.steps_[s];
-    if (step.work.function) {
+    if (!step.work.parts.empty()) {
+      compute_parts(step.work, bound_[s]);
+    } else if (step.work.function) {
       step.work.function(Pointers(bound_[s].pointers));
     } else {
       step.work.primitive.execute(stream_, bound_[s].arguments);
     }
+  }
+
+  void compute_parts(const Target::Work& work, const Bound& bound) {
+    const Pointers pointers(bound.pointers);
+    Team& team = Team::of_this_thread();
+    const size_t count = work.parts.size();
+    team.run(std::min(static_cast<int>(count), team.size()), [&](int member, int members) {
+      for (auto part = static_cast<size_t>(member); part < count; part += static_cast<size_t>(members)) {
+        if (work.before) work.before(pointers, part);
+        work.parts[part].primitive.execute(stream_, bound.parts[part]);
+      }
+    });
+    if (work.function) work.function(pointers);
   }
 
   bool makes_non_finite(const Step& step) const {

@@ -24,6 +24,8 @@ const Kernels& kernels() {
   return all;
 }
 
+}  // namespace
+
 bool is_written(int argument) {
   static constexpr std::array kWritten = {DNNL_ARG_DST,        DNNL_ARG_DST_1,        DNNL_ARG_DST_2,
                                           DNNL_ARG_DIFF_SRC,   DNNL_ARG_DIFF_BIAS,    DNNL_ARG_DIFF_SCALE,
@@ -31,8 +33,6 @@ bool is_written(int argument) {
                                           DNNL_ARG_SCRATCHPAD, DNNL_ARG_DIFF_SRC_ITER};
   return std::find(kWritten.begin(), kWritten.end(), argument) != kWritten.end();
 }
-
-}  // namespace
 
 const Desc& native_desc(const TensorLayout& layout) { return *static_cast<const Desc*>(layout.native.get()); }
 

@@ -19,13 +19,18 @@ class Pointers {
   T* get(size_t i) const {
     return static_cast<T*>(pointers_[i]);
   }
+  Pointers from(size_t first) const { return Pointers(pointers_.subspan(first)); }
 
  private:
   std::span<void* const> pointers_;
 };
 
 using Function = std::function<void(const Pointers&)>;
+using PartFunction = std::function<void(const Pointers&, size_t part)>;
 using Arguments = std::vector<std::pair<int, RegionId>>;  ///< DNNL_ARG_… and its region
+
+/// Whether a primitive writes this argument (DNNL_ARG_…).
+bool is_written(int argument);
 
 /// Conversion between a TensorLayout of the CPU device and a oneDNN descriptor.
 const Desc& native_desc(const TensorLayout& layout);
@@ -34,11 +39,18 @@ TensorLayout make_layout(const Desc& desc);
 /// What GraphLowering must know about a CPU.
 struct Target {
   using Layout = Desc;
-  /// A oneDNN primitive or a function of ours.
+  /// A primitive for one thread. Its arguments: DNNL_ARG_…, and which of the step's regions it is.
+  struct PartOfWork {
+    dnnl::primitive primitive;
+    std::vector<std::pair<int, size_t>> arguments;
+  };
+  /// A oneDNN primitive, a function of ours, or parts that the team's threads take.
   struct Work {
     dnnl::primitive primitive;
     std::vector<int> arguments;  ///< of the primitive: DNNL_ARG_… of each region of the step
-    Function function;
+    Function function;           ///< with parts: called when all of them have ended; may be empty
+    std::vector<PartOfWork> parts;
+    PartFunction before;  ///< called on the thread of a part, before its primitive; may be empty
   };
   static constexpr size_t kAlignment = telar::kAlignment;
 
@@ -74,6 +86,10 @@ class Lowering final : public GraphLowering<Target> {
   /// Adds a function that reads and writes the given memory. Its Pointers are in that order.
   void function(const std::vector<RegionId>& reads, const std::vector<RegionId>& writes, Function function) {
     add_step(reads, writes, {{}, {}, std::move(function)});
+  }
+  /// Adds work in parts, whose pointers are those of the step.
+  void parts(const std::vector<RegionId>& reads, const std::vector<RegionId>& writes, Target::Work work) {
+    add_step(reads, writes, std::move(work));
   }
   void reorder(RegionId from, RegionId to) override;
 

@@ -93,6 +93,23 @@ Part part_of(const Desc& desc, const dnnl::memory::dims& extents, const dnnl::me
   return part;
 }
 
+Part part_along(const Desc& desc, int axis, int64_t begin, int64_t end) {
+  const Blocks blocks = blocks_of(desc);
+  const auto a = static_cast<size_t>(axis);
+  const int64_t block = desc.data.padded_dims[axis] / blocks.counts[a];
+  Part part{desc, static_cast<size_t>(begin / block * blocks.strides[a]) *
+                      dnnl::memory::data_type_size(desc.data_type())};
+  auto& data = part.desc.data;
+  const int64_t all = data.padded_dims[axis];
+  data.dims[axis] = end - begin;
+  data.padded_dims[axis] = (end - begin + block - 1) / block * block;
+  for (auto other = size_t{0}; other < blocks.counts.size(); ++other) {
+    auto& stride = data.format_desc.blocking.strides[other];  // that of a single block spans all of the axis
+    if (stride > blocks.strides[a]) stride = stride / all * data.padded_dims[axis];
+  }
+  return part;
+}
+
 bool same_memory(const Desc& a, const Desc& b) {
   if (a.dims() != b.dims()) return false;
   Desc as_b = a;

@@ -1,6 +1,12 @@
+#include <omp.h>
+
+#include <string_view>
+
 #include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/kernels/common/kernel_taps.h"
+#include "telar/device/cpu/kernels/common/thread_parts.h"
 #include "telar/device/cpu/kernels/common/winograd.h"
+#include "telar/device/cpu/parallel.h"
 #include "telar/device/cpu/primitives.h"
 
 namespace telar::cpu {
@@ -41,6 +47,13 @@ struct Convolution {
   dnnl::convolution_backward_weights::primitive_desc backward_weights(bool bias) const {
     return convolution_backward_weights(any(dtype, x), any(DType::f32, w), bias ? bias_desc(y[1]) : Desc(),
                                         any(dtype, y), taps.shape, forward(bias, false));
+  }
+  /// Of some samples, in given layouts.
+  dnnl::convolution_backward_weights::primitive_desc backward_weights(const Desc& some_x, const Desc& dw,
+                                                                      bool bias, const Desc& some_dy) const {
+    const Desc db = bias ? bias_desc(y[1]) : Desc();
+    const auto some = convolution_forward(true, some_x, any(dtype, w), db, some_dy, taps.shape, false);
+    return convolution_backward_weights(some_x, dw, db, some_dy, taps.shape, some);
   }
   /// The layout of the weights, with all taps, that their gradient uses.
   Desc weights_layout(bool bias) const {
@@ -98,6 +111,86 @@ void lower_conv2d_backward_data(Lowering& lowering, const Node& node) {
                       {DNNL_ARG_DIFF_SRC, lowering.define(dx, pd.diff_src_desc())}});
 }
 
+using ConvolutionGradient = dnnl::convolution_backward_weights::primitive_desc;
+
+/// Whether oneDNN has a kernel of its own for AVX-512, whose threads may wait for each other inside a region.
+bool is_avx512(const ConvolutionGradient& pd) {
+  return std::string_view(pd.impl_info_str()).find("avx512") != std::string_view::npos;
+}
+
+/// Gradients that each thread computes from some samples; empty if oneDNN shall divide the work. Each thread
+/// has sums for all weights, which must be few beside what they are computed from.
+std::vector<ConvolutionGradient> gradients_of_samples(const Convolution& convolution,
+                                                      const ConvolutionGradient& pd, bool bias) {
+  const int64_t threads = omp_get_max_threads();
+  const int64_t samples = convolution.x[0];
+  const bool even = samples % threads == 0 || samples >= 4 * threads;
+  const size_t sums = static_cast<size_t>(threads) * pd.diff_weights_desc().get_size();
+  if (threads == 1 || !even || convolution.taps.shape.winograd || !is_avx512(pd) ||
+      !batch_is_outermost(pd.src_desc()) || !batch_is_outermost(pd.diff_dst_desc()) ||
+      sums > pd.src_desc().get_size() + pd.diff_dst_desc().get_size())
+    return {};
+  const ForOneThread one;
+  std::vector<ConvolutionGradient> parts;
+  for (int64_t part = 0; part < threads; ++part) {
+    const int64_t count = samples * (part + 1) / threads - samples * part / threads;
+    parts.push_back(convolution.backward_weights(for_batch(pd.src_desc(), count), pd.diff_weights_desc(),
+                                                 bias, for_batch(pd.diff_dst_desc(), count)));
+    if (!is_avx512(parts.back())) return {};
+  }
+  return parts;
+}
+
+struct ConvolutionRegions {
+  RegionId x, dy, dw, db;  ///< db: -1 without a bias
+};
+
+/// Adds the other parts' sums to those of part 0, in the order of the parts.
+void add_sums(float* sum, const std::vector<const float*>& others, int64_t count) {
+  constexpr int64_t kGrain = 4096;
+  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+    for (const float* other : others)
+      for (int64_t i = begin; i < end; ++i) sum[i] += other[i];
+  });
+}
+
+/// Each thread computes the gradient of some samples; then the gradients are added.
+void lower_samples(Lowering& lowering, const std::vector<ConvolutionGradient>& gradients,
+                   const ConvolutionRegions& whole) {
+  const bool bias = whole.db >= 0;
+  ThreadParts parts(lowering);
+  ThreadParts::Around around{{}, {whole.dw}, {}, {}};
+  if (bias) around.writes.push_back(whole.db);
+  size_t x_shift = 0;
+  size_t dy_shift = 0;
+  for (const ConvolutionGradient& pd : gradients) {
+    ConvolutionRegions own = whole;
+    if (&pd != &gradients.front()) {
+      around.writes.push_back(own.dw = lowering.temporary(pd.diff_weights_desc()));
+      if (bias) around.writes.push_back(own.db = lowering.temporary(pd.diff_bias_desc()));
+    }
+    parts.add(pd, dnnl::convolution_backward_weights(pd),
+              {{DNNL_ARG_SRC, lowering.view(whole.x, pd.src_desc(), x_shift)},
+               {DNNL_ARG_DIFF_DST, lowering.view(whole.dy, pd.diff_dst_desc(), dy_shift)},
+               {DNNL_ARG_DIFF_WEIGHTS, own.dw},
+               {DNNL_ARG_DIFF_BIAS, own.db}});
+    x_shift += pd.src_desc().get_size();
+    dy_shift += pd.diff_dst_desc().get_size();
+  }
+  std::vector<int64_t> counts{
+      static_cast<int64_t>(gradients[0].diff_weights_desc().get_size() / sizeof(float))};
+  if (bias) counts.push_back(gradients[0].diff_bias_desc().dims()[0]);
+  around.after = [counts, size = gradients.size()](const Pointers& /*reads*/, const Pointers& writes) {
+    for (size_t kind = 0; kind < counts.size(); ++kind) {  // weights, then the bias
+      std::vector<const float*> others;
+      for (size_t part = 1; part < size; ++part)
+        others.push_back(writes.get<const float>(part * counts.size() + kind));
+      add_sums(writes.get<float>(kind), others, counts[kind]);
+    }
+  };
+  parts.lower(around);
+}
+
 void lower_conv2d_backward_weights(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId dy = node.inputs[1];
@@ -105,19 +198,23 @@ void lower_conv2d_backward_weights(Lowering& lowering, const Node& node) {
   const bool bias = node.attributes.flag("bias");
   const Convolution convolution(lowering, node, x, dw, dy);
   const auto pd = convolution.backward_weights(bias);
-  const Desc made = pd.diff_weights_desc();
-  const RegionId x_region = lowering.region(x, pd.src_desc());
-  const RegionId dy_region = lowering.region(dy, pd.diff_dst_desc());
+  ConvolutionRegions regions{lowering.region(x, pd.src_desc()), lowering.region(dy, pd.diff_dst_desc()), -1,
+                             -1};
   const RegionId whole = lowering.define(dw, convolution.weights_layout(bias));
   const bool cropped = convolution.taps.cropped();
-  const RegionId dw_region = cropped ? cropped_gradients(lowering, whole, convolution.taps, made) : whole;
-  Arguments arguments{
-      {DNNL_ARG_SRC, x_region}, {DNNL_ARG_DIFF_DST, dy_region}, {DNNL_ARG_DIFF_WEIGHTS, dw_region}};
-  if (bias) {
-    arguments.emplace_back(DNNL_ARG_DIFF_BIAS, lowering.define(node.outputs[1], bias_desc(convolution.y[1])));
+  regions.dw = cropped ? cropped_gradients(lowering, whole, convolution.taps, pd.diff_weights_desc()) : whole;
+  if (bias) regions.db = lowering.define(node.outputs[1], bias_desc(convolution.y[1]));
+  const auto parts = gradients_of_samples(convolution, pd, bias);
+  if (parts.empty()) {
+    lowering.primitive(pd, dnnl::convolution_backward_weights(pd),
+                       {{DNNL_ARG_SRC, regions.x},
+                        {DNNL_ARG_DIFF_DST, regions.dy},
+                        {DNNL_ARG_DIFF_WEIGHTS, regions.dw},
+                        {DNNL_ARG_DIFF_BIAS, regions.db}});
+  } else {
+    lower_samples(lowering, parts, regions);
   }
-  lowering.primitive(pd, dnnl::convolution_backward_weights(pd), std::move(arguments));
-  if (cropped) spread_gradients(lowering, dw_region, whole, convolution.taps);
+  if (cropped) spread_gradients(lowering, regions.dw, whole, convolution.taps);
 }
 
 }  // namespace

@@ -1,4 +1,11 @@
+#include <omp.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
 #include "telar/device/cpu/kernels.h"
+#include "telar/device/cpu/kernels/common/thread_parts.h"
 #include "telar/device/cpu/primitives.h"
 
 namespace telar::cpu {
@@ -80,6 +87,107 @@ void lower_linear_backward_data(Lowering& lowering, const Node& node) {
                       {DNNL_ARG_DIFF_SRC, lowering.define(dx, pd.diff_src_desc())}});
 }
 
+using LinearGradient = dnnl::inner_product_backward_weights::primitive_desc;
+
+/// Whether oneDNN computes it by kernels whose threads wait for each other inside a region.
+bool waits_inside(const LinearGradient& pd) {
+  return std::string_view(pd.impl_info_str()).starts_with("brgemm");
+}
+
+/// A thread's part of the gradient of the weights [outputs, inputs]: features begin to end - 1 of one axis.
+struct FeaturePart {
+  int64_t begin, end;
+  Part dw;
+  LinearGradient pd;
+};
+struct FeatureParts {
+  int axis = 0;  ///< 0: each part has some outputs; 1: some inputs
+  std::vector<FeaturePart> parts;
+};
+
+/// The features of each thread; no parts if oneDNN shall divide the work. A part must be whole blocks of the
+/// layout, and dense.
+FeatureParts parts_of(const Shapes& s, const LinearGradient& whole, bool bias) {
+  const int64_t threads = omp_get_max_threads();
+  const bool plain_rows =
+      whole.src_desc() == plain(s.dtype, s.x) && whole.diff_dst_desc() == plain(s.dtype, s.y);
+  if (threads == 1 || !waits_inside(whole) || !plain_rows) return {};
+  const Desc dw = whole.diff_weights_desc();
+  const Blocks blocks = blocks_of(dw);
+  FeatureParts divided;
+  divided.axis = blocks.counts[0] > 1 ? 0 : 1;
+  const auto axis = static_cast<size_t>(divided.axis);
+  const int64_t count = blocks.counts[axis];
+  const bool outermost = static_cast<size_t>(blocks.strides[axis] * count) * sizeof(float) == dw.get_size();
+  const bool even = count % threads == 0 || count >= 4 * threads;
+  if (!outermost || !even) return {};
+  const int64_t block = dw.data.padded_dims[axis] / count;
+  const ForOneThread one;
+  for (int64_t part = 0; part < threads; ++part) {
+    const int64_t begin = block * (count * part / threads);
+    const int64_t end = std::min(s.w[axis], block * (count * (part + 1) / threads));
+    Shapes own = s;
+    (divided.axis == 0 ? own.y : own.x) = {s.y[0], end - begin};
+    own.w = {own.y[1], own.x[1]};
+    const bool with_bias = bias && (divided.axis == 0 || part == 0);
+    const Part dw_part = part_along(dw, divided.axis, begin, end);
+    divided.parts.push_back(
+        {begin, end, dw_part,
+         inner_product_backward_weights(plain(s.dtype, own.x), dw_part.desc,
+                                        with_bias ? bias_desc(own.y[1]) : Desc(), plain(s.dtype, own.y),
+                                        forward_of(own, with_bias, false))});
+    if (!waits_inside(divided.parts.back().pd)) return {};
+  }
+  return divided;
+}
+
+/// Copies columns [begin, end) of a matrix [rows, columns].
+void copy_columns(const std::byte* from, int64_t rows, size_t row_bytes, size_t begin, size_t end,
+                  std::byte* to) {
+  for (int64_t row = 0; row < rows; ++row)
+    std::copy_n(from + static_cast<size_t>(row) * row_bytes + begin, end - begin,
+                to + static_cast<size_t>(row) * (end - begin));
+}
+
+struct LinearRegions {
+  RegionId x, dy, dw, db;  ///< db: -1 without a bias
+};
+
+/// Each thread computes the gradient of some features, from its columns of dy or x.
+void lower_features(Lowering& lowering, const FeatureParts& divided, const LinearRegions& whole) {
+  const bool by_outputs = divided.axis == 0;
+  const RegionId source = by_outputs ? whole.dy : whole.x;
+  ThreadParts parts(lowering);
+  ThreadParts::Around around{{source}, {}, {}, {}};
+  for (const FeaturePart& part : divided.parts) {
+    LinearRegions own = whole;
+    const Desc columns = by_outputs ? part.pd.diff_dst_desc() : part.pd.src_desc();
+    around.writes.push_back((by_outputs ? own.dy : own.x) = lowering.temporary(columns));
+    own.dw = lowering.view(whole.dw, part.dw.desc, part.dw.shift);
+    const Desc bias = part.pd.diff_bias_desc();
+    if (bias.is_zero()) own.db = -1;
+    if (own.db >= 0 && by_outputs)
+      own.db = lowering.view(whole.db, bias, static_cast<size_t>(part.begin) * sizeof(float));
+    parts.add(part.pd, dnnl::inner_product_backward_weights(part.pd),
+              {{DNNL_ARG_SRC, own.x},
+               {DNNL_ARG_DIFF_DST, own.dy},
+               {DNNL_ARG_DIFF_WEIGHTS, own.dw},
+               {DNNL_ARG_DIFF_BIAS, own.db}});
+  }
+  const Desc layout = lowering.layout_of(source);
+  const int64_t rows = layout.dims()[0];
+  const size_t row_bytes = layout.get_size() / static_cast<size_t>(rows);
+  const size_t item = dnnl::memory::data_type_size(layout.data_type());
+  std::vector<std::pair<size_t, size_t>> columns;
+  for (const FeaturePart& part : divided.parts)
+    columns.emplace_back(static_cast<size_t>(part.begin) * item, static_cast<size_t>(part.end) * item);
+  around.before = [=](const Pointers& reads, const Pointers& writes, size_t part) {
+    copy_columns(reads.get<const std::byte>(0), rows, row_bytes, columns[part].first, columns[part].second,
+                 writes.get<std::byte>(part));
+  };
+  parts.lower(around);
+}
+
 void lower_linear_backward_weights(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId dy = node.inputs[1];
@@ -87,11 +195,16 @@ void lower_linear_backward_weights(Lowering& lowering, const Node& node) {
   const bool bias = node.attributes.flag("bias");
   const Shapes s{lowering.type(x).dtype, lowering.shape(x), lowering.shape(dw), lowering.shape(dy)};
   const auto pd = backward_weights_of(s, bias);
-  Arguments arguments{{DNNL_ARG_SRC, lowering.region(x, pd.src_desc())},
-                      {DNNL_ARG_DIFF_DST, lowering.region(dy, pd.diff_dst_desc())},
-                      {DNNL_ARG_DIFF_WEIGHTS, lowering.define(dw, pd.diff_weights_desc())}};
-  if (bias) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, lowering.define(node.outputs[1], bias_desc(s.y[1])));
-  lowering.primitive(pd, dnnl::inner_product_backward_weights(pd), std::move(arguments));
+  const LinearRegions regions{lowering.region(x, pd.src_desc()), lowering.region(dy, pd.diff_dst_desc()),
+                              lowering.define(dw, pd.diff_weights_desc()),
+                              bias ? lowering.define(node.outputs[1], bias_desc(s.y[1])) : -1};
+  const FeatureParts divided = parts_of(s, pd, bias);
+  if (!divided.parts.empty()) return lower_features(lowering, divided, regions);
+  lowering.primitive(pd, dnnl::inner_product_backward_weights(pd),
+                     {{DNNL_ARG_SRC, regions.x},
+                      {DNNL_ARG_DIFF_DST, regions.dy},
+                      {DNNL_ARG_DIFF_WEIGHTS, regions.dw},
+                      {DNNL_ARG_DIFF_BIAS, regions.db}});
 }
 
 }  // namespace
