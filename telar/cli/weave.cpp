@@ -32,6 +32,7 @@ struct WeaveArguments {
   std::string global_batch = "grow";
   std::string epochs = "keep";
   std::string evaluation = "every";
+  bool only_training = false;
   int warmup = 0;
   bool diff = false;
   bool explain = false;
@@ -120,6 +121,7 @@ weave::Reply ask(const WeaveArguments& arguments) {
   request.divide_epochs = arguments.epochs == "divide";
   request.warmup_epochs = arguments.warmup;
   request.share_evaluation = arguments.evaluation == "shared";
+  request.only_training = arguments.only_training;
   request.describe = arguments.describe;
   request.diff = arguments.diff;
   request.colour = can_colour(STDOUT_FILENO);
@@ -170,6 +172,7 @@ int verify_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
   what.keep_global_batch = arguments.global_batch == "keep";
   what.divide_epochs = arguments.epochs == "divide";
   what.warmup = arguments.warmup;
+  what.leaves_numbers = !reply.notes.empty();
   what.script_arguments = arguments.script_arguments;
   if (arguments.project.empty()) {
     const fs::path script = fs::absolute(arguments.file);
@@ -207,7 +210,7 @@ int weave_script(const WeaveArguments& arguments) {
       if (arguments.verify)
         throw user_error("--verify needs the sequential script; give the parallel one with --woven");
       break;
-    case weave::Reply::Kind::woven: break;
+    case weave::Reply::Kind::woven: std::cerr << reply.notes << std::flush; break;
   }
   if (arguments.check) {
     if (reply.kind == weave::Reply::Kind::woven) {
@@ -251,6 +254,9 @@ void add_weave(Verb& program) {
           "--evaluation", arguments->evaluation,
           "every: each process evaluates all samples; shared: each takes its share of the batches, and the totals are summed over the processes (PyTorch)")
       .one_of({"every", "shared"});
+  verb.flag(
+      "--only-training", arguments->only_training,
+      "Where the numbers that the script shows cannot be joined over the processes, leave them: the first process shows those of its own batches (PyTorch)");
   verb.option(
           "--warmup", arguments->warmup,
           "Number of epochs over which the learning rate grows from the script's to that of all processes (--target horovod or ddp)")

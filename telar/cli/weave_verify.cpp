@@ -69,7 +69,8 @@ nlohmann::json plan_of(const Verification& what, const VerifyArguments& argument
           {"seconds", arguments.deadline > 0 ? arguments.deadline : kSeconds},
           {"global_batch", what.keep_global_batch ? "keep" : "grow"},
           {"epochs", what.divide_epochs ? "divide" : "keep"},
-          {"warmup", what.warmup}};
+          {"warmup", what.warmup},
+          {"leaves_numbers", what.leaves_numbers}};
 }
 
 }  // namespace

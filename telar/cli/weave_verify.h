@@ -33,6 +33,7 @@ struct Verification {
   bool keep_global_batch = false;
   bool divide_epochs = false;
   int warmup = 0;
+  bool leaves_numbers = false;  ///< weave has left numbers that it could not join (--only-training)
   std::vector<std::string> script_arguments;
 };
 

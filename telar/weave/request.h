@@ -21,6 +21,7 @@ struct Request {
   bool divide_epochs = false;     ///< all samples in each process, fewer epochs (Horovod, ddp)
   int warmup_epochs = 0;          ///< over which the learning rate grows (Horovod, ddp)
   bool share_evaluation = false;  ///< every n-th batch in each process, sums added up (PyTorch)
+  bool only_training = false;     ///< leave numbers that are only shown and cannot be joined (PyTorch)
   bool describe = false;          ///< return the program as JSON instead of the woven file
   bool diff = false;              ///< return the diff
   bool colour = false;            ///< colour the diff
@@ -39,6 +40,7 @@ struct Reply {
   std::vector<WovenFile> files;  ///< the changed files, including the script
   std::string diff;
   std::string explanation;  ///< one line for each edit
+  std::string notes;        ///< one line for each thing that was left as it is, by --only-training
   std::string message;      ///< refused: file, line, construct, decision; already parallel: the reason
   std::string json;
   std::string target;       ///< requested or chosen

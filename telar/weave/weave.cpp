@@ -70,6 +70,7 @@ Choices choices_of(const Request& request, Framework framework) {
   choices.divide_epochs = request.divide_epochs;
   choices.warmup_epochs = request.warmup_epochs;
   choices.share_evaluation = request.share_evaluation;
+  choices.only_training = request.only_training;
   const bool keras = framework == Framework::keras;
   if (request.target.empty()) {
     choices.target = keras ? Target::horovod : Target::ddp;
@@ -91,6 +92,10 @@ Choices choices_of(const Request& request, Framework framework) {
                      request.file);
   if (keras && choices.share_evaluation)
     throw user_error("--evaluation shared is for PyTorch's loops, but {} trains with Keras", request.file);
+  if (keras && choices.only_training)
+    throw user_error(
+        "--only-training leaves numbers of PyTorch's loops as they are, but {} trains with Keras, which joins its own",
+        request.file);
   const bool strategy = choices.target == Target::tf_distribute;
   if (choices.divide_epochs && (choices.keep_global_batch || strategy))
     throw user_error(
@@ -108,8 +113,7 @@ std::string first_line(const std::string& text) {
   return end == std::string::npos ? text : text.substr(0, end) + " …";
 }
 
-std::string explained(const Tree& tree, const Edits& edits) {
-  std::vector<Explanation> all = edits.explanations();
+std::string explained(const Tree& tree, std::vector<Explanation> all) {
   for (Explanation& one : all) one.line = one.line == 0 ? tree.main().first_line : one.line;
   std::stable_sort(all.begin(), all.end(),
                    [](const Explanation& a, const Explanation& b) { return a.line < b.line; });
@@ -152,7 +156,8 @@ void write(const Names& names, Framework framework, const Request& request,
   }
   reply.bytes = reply.files.empty() ? request.bytes : reply.files.back().bytes;
   if (request.colour) reply.diff = coloured(reply.diff);
-  reply.explanation = explained(names.tree(), edits);
+  reply.explanation = explained(names.tree(), edits.explanations());
+  reply.notes = explained(names.tree(), edits.notes());
 }
 
 std::vector<ProjectFile> read_files(const Request& request) {

@@ -164,6 +164,37 @@ TEST_F(WeaveLoaders, GiveNumbersThatFunctionsOfAStepMixIn) {
       says(module("0.0", "self.total = max(self.total, loss.item())").err, "in a way that is no sum"));
 }
 
+TEST_F(WeaveLoaders, GiveNumbersThatCanBeLeftIfTheyAreOnlyShown) {
+  const auto script = [](const std::string& after) {
+    return "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+           "a = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))\nmodel = nn.Linear(4, 1)\n"
+           "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+           "schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\n"
+           "class Meter:\n    def add(self, value):\n        self.most = max(getattr(self, 'most', 0), value)\n"
+           "def train(meter):\n    for x, y in DataLoader(a, batch_size=8):\n"
+           "        loss = nn.functional.mse_loss(model(x), y)\n        optimizer.zero_grad()\n"
+           "        loss.backward()\n        optimizer.step()\n        meter.add(loss.item())\n"
+           "    return meter.most\nfor epoch in range(2):\n    most = train(Meter())\n" +
+           after;
+  };
+  const std::string shown = script("    print('most', most)\n");
+  const CommandResult refused = weave(shown);
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_TRUE(says(refused.err, "weave does not understand how to join them"));
+  EXPECT_TRUE(says(refused.err, "or give --only-training"));
+  const CommandResult left = weave(shown, "--only-training");
+  EXPECT_EQ(left.code, 0) << left.err;
+  EXPECT_TRUE(says(left.err, "left as it is: meter: the first process shows the numbers of its own batches"));
+  EXPECT_TRUE(says(left.out, "DistributedSampler("));
+  for (const std::string decision :
+       {"    schedule.step(most)\n", "    if most < 1:\n        break\n",
+        "    best = [most]\n    while best[-1] > 3:\n        train(Meter())\n"}) {
+    const CommandResult decides = weave(script(decision), "--only-training");
+    EXPECT_EQ(decides.code, 3) << decision << decides.out;
+    EXPECT_TRUE(says(decides.err, "--only-training does not leave it, because line")) << decision;
+  }
+}
+
 TEST_F(WeaveLoaders, GiveCountsFromWhichTheRateIsComputed) {
   const CommandResult result = woven(
       "loader = DataLoader(a, batch_size=8)\nseen = 0\nfor epoch in range(2):\n    for x, y in loader:\n" +

@@ -42,8 +42,8 @@ struct Part {
 };
 /// The part with these extents that begins at `offsets`, which must not divide a block.
 Part part_of(const Desc& desc, const dnnl::memory::dims& extents, const dnnl::memory::dims& offsets);
-/// The part [begin, end) along an axis that is outermost in memory, but for axes with a single block. `begin` is
-/// a multiple of the axis' block.
+/// The part [begin, end) along an axis that is outermost in memory, but for axes with a single block. `begin`
+/// is a multiple of the axis' block.
 Part part_along(const Desc& desc, int axis, int64_t begin, int64_t end);
 /// Whether the elements have the same addresses: like ==, but ignores strides of axes with one element.
 bool same_memory(const Desc& a, const Desc& b);

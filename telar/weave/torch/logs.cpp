@@ -123,16 +123,16 @@ class StepLogs {
     if (!joined_.insert(name).second) return;
     const bool averages = growth.kind == Growth::Kind::average;
     if (averages ? !is_arithmetic(*growth.value) : mentions(*growth.value, place))
-      w_.refuse(
-          statement_of(container),
+      return leave_numbers(
+          w_, statement_of(container), *container,
           "each process would change this number by its own batches, in a way that is no sum, so the numbers of the processes cannot be joined; collect the numbers of the batches in a list, and compute it from them after the loop");
     if (growth.kind == Growth::Kind::sum && !starts_at_zero(place))
-      w_.refuse(
-          statement_of(container),
+      return leave_numbers(
+          w_, statement_of(container), *container,
           "this sum begins with another number than 0, which each process would add; begin with 0, and add that number after the loop");
     if (!averages && !starts_anew(*container, place))
-      w_.refuse(
-          statement_of(container),
+      return leave_numbers(
+          w_, statement_of(container), *container,
           "each process collects the numbers of its own batches here, those of all epochs; create or clear it before the loop, in the same block, so that the numbers of an epoch can be joined");
     const std::vector<std::string> lines = joining(growth.kind, name);
     w_.edits.after(*loop_.loop, for_shares(w_, loop_, lines));

@@ -176,10 +176,10 @@ class Meters {
 
   bool is_module(const Node* owner) const { return w_.names.derives(owner, {"torch.nn.Module"}); }
 
-  void leave(const Node& call, const std::string& text, bool is_understood) const {
+  void leave(const Node& call, const std::string& text, bool is_understood) {
     if (!is_read_after(w_.names, loop_.loop, text)) return;
-    w_.refuse(
-        &call,
+    leave_numbers(
+        w_, &call, *call.child("func")->child("value"),
         is_understood
             ? "this object adds up the numbers of several loops, of which each process sees its share; create or reset it before the loop, in the same block"
             : "each process would collect the numbers of its own batches in this object, and weave does not understand how to join them; add them up in a variable of the loop");

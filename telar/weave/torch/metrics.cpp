@@ -1,5 +1,6 @@
 // Sums that a loop computes over its samples cover one process's share; they are added up over the processes.
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "telar/weave/torch/values.h"
@@ -111,11 +112,14 @@ class Metrics {
       if (reset_inside || (!used_after && !(outlives && started_here))) continue;
       if (!started_here) {
         if (sum.is_list) continue;  // of this process's own batches
-        w_.refuse(
-            sum.target,
+        leave_numbers(
+            w_, sum.target, *sum.target,
             "it is summed over the samples of several loops, but each process sees only its share; set it to zero before the loop, in the same block");
+        continue;
       }
-      text.push_back(reduction(sum, loop));
+      const std::optional<std::string> line = reduction(sum, loop);
+      if (!line) continue;
+      text.push_back(*line);
       w_.edits.explain(
           loop.loop->line, text.back(),
           divides_epochs()
@@ -135,7 +139,7 @@ class Metrics {
   }
 
   /// All entries of a table are added up if the loop computes the key: `totals[name] += value`.
-  std::string reduction_of_table(const Sum& sum, const TorchLoop& loop) {
+  std::optional<std::string> reduction_of_table(const Sum& sum, const TorchLoop& loop) {
     const Node* table = sum.target->child("value");
     const std::string text = w_.text(*table);
     const std::string value =
@@ -149,9 +153,10 @@ class Metrics {
       if (origin->is(Kind::list) || origin->is(Kind::list_comp) || origin->is(Kind::bin_op))
         return text + "[:] = [" + value + " for value in " + text + "]";
     }
-    w_.refuse(
-        sum.target,
+    leave_numbers(
+        w_, sum.target, *sum.target,
         "each process adds up its own samples in this table, and weave does not know its kind; create it as a dictionary or list, or add up in variables");
+    return std::nullopt;
   }
 
   bool adds_to_itself(const Node* mention, const Sum& sum) const {
@@ -163,16 +168,21 @@ class Metrics {
     return found;
   }
 
-  std::string reduction(const Sum& sum, const TorchLoop& loop) {
+  /// The line that joins it; nothing if it stays as it is.
+  std::optional<std::string> reduction(const Sum& sum, const TorchLoop& loop) {
     w_.dialect.use(loop.loop);
-    if (sum.is_list && divides_epochs())
-      w_.refuse(
-          sum.target,
+    if (sum.is_list && divides_epochs()) {
+      leave_numbers(
+          w_, sum.target, *sum.target,
           "each process fills this list from all samples, so together they would contain each sample several times; add up a number instead, or weave with --epochs keep");
-    if (sum.is_list && is_mean(sum, loop))
-      w_.refuse(
-          sum.target,
+      return std::nullopt;
+    }
+    if (sum.is_list && is_mean(sum, loop)) {
+      leave_numbers(
+          w_, sum.target, *sum.target,
           "the sum of this list is divided by a number of batches, of which each process has its share, but the list will contain those of all processes; divide by the length of the list");
+      return std::nullopt;
+    }
     const Node* key = table_of(sum) != nullptr ? sum.target->child("slice") : nullptr;
     if (key != nullptr && !sum.is_list && !key->is(Kind::constant)) return reduction_of_table(sum, loop);
     if (sum.is_list) return sum.text + " = " + gather_over_ranks(w_, loop.loop) + "(" + sum.text + ")";

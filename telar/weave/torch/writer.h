@@ -64,6 +64,11 @@ std::string gather_over_ranks(TorchWeaving& weaving, const Node* at);
 /// The expression for the mean of a number or tensor over the processes.
 std::string mean_over_ranks(TorchWeaving& weaving, const Node* at, const std::string& value);
 
+/// Numbers that weave cannot join, for the given reason. With --only-training they stay as they are, and the
+/// user is told, if they are only shown. Otherwise throws Refusal. `container`: the variable or attribute
+/// that has them.
+void leave_numbers(TorchWeaving& weaving, const Node* node, const Node& container, const std::string& reason);
+
 /// Whether each process takes only every n-th batch of this evaluation loop.
 bool is_shared_evaluation(const TorchWeaving& weaving, const TorchLoop& loop);
 /// Whether gradients are computed at a node: it is in a training loop or in a function that one calls, and

@@ -30,6 +30,9 @@ struct Choices {
   /// Each process evaluates its share of the batches, and the sums are added up. Otherwise each evaluates all
   /// batches.
   bool share_evaluation = false;
+  /// Numbers that are only shown, and that weave cannot join over the processes, stay those of each process.
+  /// Otherwise such a script is refused.
+  bool only_training = false;
 };
 
 /// The few expressions in which the targets differ. It also collects what the edits need at the top of a

@@ -21,6 +21,10 @@ void Edits::explain(int line, std::string what, std::string why) {
   explanations_.push_back({line, std::move(what), std::move(why)});
 }
 
+void Edits::note(int line, std::string what, std::string why) {
+  notes_.push_back({line, std::move(what), std::move(why)});
+}
+
 /// Whether other code shares the statement's first or last line: `if x: a()`, `a(); b()`.
 bool Edits::shares_line(const Node& statement) const {
   const std::string& source = tree_.source();

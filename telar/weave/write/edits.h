@@ -58,6 +58,9 @@ class Edits {
   /// Records a change for --explain. `line` 0: a change of the program as a whole.
   void explain(int line, std::string what, std::string why);
   const std::vector<Explanation>& explanations() const { return explanations_; }
+  /// Records what was left as it is although it differs between the processes.
+  void note(int line, std::string what, std::string why);
+  const std::vector<Explanation>& notes() const { return notes_; }
   bool empty() const { return changes_.empty() && guards_.empty(); }
 
   /// The files of the tree with all edits applied. Throws Refusal if edits overlap.
@@ -86,6 +89,7 @@ class Edits {
   std::vector<Guarded> guards_;
   std::vector<const Node*> removed_;
   std::vector<Explanation> explanations_;
+  std::vector<Explanation> notes_;
 };
 
 /// The first byte of a statement, including its decorators.

@@ -77,8 +77,9 @@ def compare_line(mine, theirs, rates):
     return "" if equal else "numbers"
 
 
-def printed(ranks, single, noisy, origin):
-    """Rank 0 prints what the sequential program prints; the others print nothing."""
+def printed(ranks, single, noisy, leaves_numbers, origin):
+    """Rank 0 prints what the sequential program prints; the others print nothing. `leaves_numbers`: weave has
+    left numbers of each process (--only-training)."""
     for rank, one in enumerate(ranks[1:], 1):
         lines = printed_lines(one)
         if lines:
@@ -87,12 +88,14 @@ def printed(ranks, single, noisy, origin):
     mine, theirs = printed_lines(ranks[0]), printed_lines(single)
     if single["early_end"]:
         mine = mine[:len(theirs)]
-    shares, numbers = [], 0
+    shares, left, numbers = [], [], 0
     for own, other in zip(mine, theirs):
         found = compare_line(own.text, other.text, (ranks[0]["rates"], single["rates"]))
         numbers += len(NUMBER.findall(other.text))
         if found == "numbers" and other.training:
             shares.append(other)
+        elif found == "numbers" and leaves_numbers:
+            left.append(other)
         elif found == "numbers" and noisy:
             continue
         elif found:
@@ -110,6 +113,9 @@ def printed(ranks, single, noisy, origin):
     if shares:
         notes.append("%s within a training loop, of rank 0's samples: %s" % (
             plural(len(shares), "line"), listed(sorted({origin.of(one.place, False) for one in shares}))))
+    if left:
+        return Row("printed", EXCLUDED, "%s with other numbers, which --only-training may have left: %s" % (
+            plural(len(left), "line"), listed(sorted({origin.of(one.place, False) for one in left}))), notes)
     if noisy:
         return Row("printed", EXCLUDED, "%s have equal words; their numbers depend on the gradients" %
                    plural(len(theirs), "line"), notes)
