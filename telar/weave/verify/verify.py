@@ -107,7 +107,7 @@ def compare(plan, ranks, single, folders, origin, each_batch):
         compare_samples.evaluation(ranks, single, origin),
         compare_steps.random_numbers(ranks, origin),
         compare_outputs.files(ranks, single, folders, origin),
-        compare_outputs.printed(ranks, single, noisy, plan["leaves_numbers"], origin),
+        compare_outputs.printed(ranks, single, noisy, plan, origin),
     ]
 
 

@@ -6,6 +6,7 @@ from .rows import DIFFERS, EXCLUDED, NOTHING, OK, Row, listed, plural
 
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]?\d+)?|\bnan\b|\binf\b")
 TIME = re.compile(r"\d\d:\d\d:\d\d|\bit/s\b|s/it\b")
+EPOCH = re.compile(r"^Epoch \d+/\d+$")  # by Keras
 TOLERANCE = 2e-3
 
 
@@ -16,7 +17,8 @@ class Line:
         self.text, self.place, self.training = text, place, training
 
 
-def printed_lines(data):
+def printed_lines(data, divided=False):
+    """`divided`: the epochs are divided, so that Keras shows the means of other batches."""
     training = {(one["loader"], one["number"]) for one in data["passes"] if one["trained"]}
     lines, text, place, within = [], "", None, False
     for piece, where, passes in data["texts"]:
@@ -30,25 +32,27 @@ def printed_lines(data):
                 within = within or any(tuple(one) in training for one in passes)
     if text:
         lines.append(Line(text, place, within))
-    return [line for line in (without_progress(lines) if data["by_keras"] else lines) if line.text.strip()]
+    return [line for line in (without_progress(lines, divided) if data["by_keras"] else lines) if line.text.strip()]
 
 
 PROGRESS = re.compile(r"[\x08\r]|\x1b\[|\[=*[>.]*\]|\u2501|^\s*\d+/(\d+|Unknown)\b")
 FIGURE = re.compile(r"([A-Za-z_]\w*): (-?\d\S*)")
 
 
-def without_progress(lines):
+def without_progress(lines, divided):
     """The lines without the progress bars of Keras, whose number and times vary. Of the bars that follow each
     other, the last one's figures stay."""
     kept, bar = [], None
     for line in lines + [Line("", None, False)]:
+        if divided and EPOCH.match(line.text):
+            continue
         if PROGRESS.search(line.text):
             bar = line
             continue
         if bar is not None:
             figures = FIGURE.findall(re.split(r"[\x08\r]", bar.text.rstrip("\x08\r "))[-1])
             text = " ".join("%s: %s" % pair for pair in figures if pair[0] != "ETA")
-            kept.append(Line(text, bar.place, False))
+            kept.append(Line(text, bar.place, divided))
         kept.append(line)
         bar = None
     return kept[:-1]
@@ -77,15 +81,15 @@ def compare_line(mine, theirs, rates):
     return "" if equal else "numbers"
 
 
-def printed(ranks, single, noisy, leaves_numbers, origin):
-    """Rank 0 prints what the sequential program prints; the others print nothing. `leaves_numbers`: weave has
-    left numbers of each process (--only-training)."""
+def printed(ranks, single, noisy, plan, origin):
+    """Rank 0 prints what the sequential program prints; the others print nothing."""
     for rank, one in enumerate(ranks[1:], 1):
         lines = printed_lines(one)
         if lines:
             return Row("printed", DIFFERS, "rank %d prints too, at %s: %s" % (
                 rank, origin.of(lines[0].place), lines[0].text.strip()[:60]))
-    mine, theirs = printed_lines(ranks[0]), printed_lines(single)
+    divided = plan["epochs"] == "divide"
+    mine, theirs = printed_lines(ranks[0], divided), printed_lines(single, divided)
     if single["early_end"]:
         mine = mine[:len(theirs)]
     shares, left, numbers = [], [], 0
@@ -94,7 +98,7 @@ def printed(ranks, single, noisy, leaves_numbers, origin):
         numbers += len(NUMBER.findall(other.text))
         if found == "numbers" and other.training:
             shares.append(other)
-        elif found == "numbers" and leaves_numbers:
+        elif found == "numbers" and plan["leaves_numbers"]:
             left.append(other)
         elif found == "numbers" and noisy:
             continue

@@ -15,7 +15,8 @@ from tensorflow.python.distribute import input_lib
 from ..record import End
 from . import distribution, values
 
-FULL_PASSES = 3  # of a dataset; later ones use one batch
+FULL_PASSES = 3  # of a place of the script; later ones use one batch
+CALLS = 10_000  # the numbers of the datasets of each call of fit(), and of evaluate() before the next one
 MOST_SECONDS = 60  # for drawing the samples of an epoch that are not used
 MOST_SAMPLES = 2_000_000
 
@@ -63,9 +64,10 @@ class Share:
 class Pass:
     """What is observed of one loop over a dataset. `kind`: "loop" of the program, "fit" or "evaluate"."""
 
-    def __init__(self, passes, loader, number, iterator, kind, place):
+    def __init__(self, passes, loader, number, iterator, kind, place, earlier):
         self.passes, self.loader, self.number = passes, loader, number
         self.iterator, self.kind, self.place = iterator, kind, place
+        self.is_late = earlier >= FULL_PASSES  # there were so many of that place
         self.record = passes.records[0]
         self.active, self.finished, self.trained, self.fresh = True, False, False, False
         self.complete = True
@@ -76,6 +78,8 @@ class Pass:
         self.source = None
         if self.record.replay is not None:
             self.source = [one["passes"].get((loader, number)) for one in self.record.replay]
+            if self.source[0] is not None and not self.source[0]["trained"] and not all(self.source):
+                self.source = self.source[:1]  # rank 0 alone evaluates
 
     def sources(self):
         """The ranks' passes whose batches the sequential program repeats: of all, or, if every rank evaluates
@@ -90,7 +94,7 @@ class Pass:
         """The number of batches that are used."""
         if self.source is not None:
             return min(one["used"] for one in self.sources())
-        return self.record.steps_of_a_pass if self.number < FULL_PASSES else 1
+        return 1 if self.is_late else self.record.steps_of_a_pass
 
     def next(self):
         if self.source is not None and not all(self.source):
@@ -114,8 +118,9 @@ class Pass:
 
     def noted(self, batch, is_used):
         """Records the batch. Returns it, or what the sequential program has in its place."""
+        content = batch[1] if self.is_counted(batch) else batch
         for share in self.shares:
-            part = tf.nest.map_structure(lambda value: distribution.share_of(value, share.rank), batch)
+            part = tf.nest.map_structure(lambda value: distribution.share_of(value, share.rank), content)
             share.note(part, is_used)
         if not is_used:
             return batch
@@ -127,7 +132,16 @@ class Pass:
         if any(part is None for part in parts):
             self.record.exclude("batches of ragged or sparse tensors are not joined")
             return batch
-        return values.joined(parts)
+        joined = values.joined(parts)
+        return (batch[0], joined) if content is not batch else joined
+
+    def is_counted(self, batch):
+        """Whether the sequential program counts the batches in the dataset (`dataset.enumerate()`), and the woven
+        one in the loop, because a distributed dataset cannot."""
+        theirs = self.source[0]["contents"] if self.source is not None else []
+        if not theirs or theirs[0] is None or not isinstance(batch, tuple) or len(batch) != 2:
+            return False
+        return values.form_of(batch) != values.form_of(theirs[0]) and values.form_of(batch[1]) == values.form_of(theirs[0])
 
     def draw_the_rest(self):
         """Draws the samples of the epoch that are not used."""
@@ -147,28 +161,37 @@ class Pass:
 
 
 class PassIterator:
-    """What a loop over a dataset uses. When it is dropped, by a `break` for example, the pass is over."""
+    """What a loop over a dataset uses. Its pass begins with the first batch: Keras 3 makes iterators that it does
+    not use. When it is dropped, by a `break` for example, the pass is over."""
 
-    def __init__(self, one):
-        self.one = one
+    def __init__(self, iterator, begin):
+        self.iterator, self.begin = iterator, begin
+        self.one = None
 
     def __iter__(self):
         return self
 
     def __next__(self):
+        if self.one is None:
+            self.one = self.begin()
+        if self.one.kind != "loop":  # Keras 3 takes StopIteration for the end of some steps, not of the dataset
+            return self.get_next()
         return self.one.next()
 
     def get_next(self):
+        if self.one is None:
+            self.one = self.begin()
         try:
             return self.one.next()
         except StopIteration:
             raise tf.errors.OutOfRangeError(None, None, "the dataset has no more batches") from None
 
     def __getattr__(self, name):
-        return getattr(self.one.iterator, name)
+        return getattr(self.iterator, name)
 
     def __del__(self):
-        self.one.active = False
+        if self.one is not None:
+            self.one.active = False
 
 
 class Passes:
@@ -176,8 +199,12 @@ class Passes:
 
     def __init__(self, records):
         self.records = records
-        self.datasets, self.counts = [], []
-        self.kinds = []  # of the methods of models that are under way, and whether they read datasets to the end
+        self.datasets, self.counts = {}, {}  # by number
+        self.loops = {}  # the number of the dataset of a loop of the script, by its place
+        self.fits, self.evaluations = 0, 0  # calls of fit(), and those of evaluate() since the last of them
+        self.places = {}  # how many passes each place of the script has made
+        # Of the methods of models that are under way: which, whether it reads datasets to the end, and the number of its dataset.
+        self.kinds = []
         self.depth = 0  # of datasets whose iterators are being made: a distributed one has others
         self.of_fit = weakref.WeakSet()  # iterators
         self.current = None  # the pass that gave the last batch in use
@@ -193,33 +220,55 @@ class Passes:
 
     def kind_here(self):
         """What the loop that begins is: of the program, of a method of a model, or a library's own affair."""
-        frame = sys._getframe(2)
+        frame, found = sys._getframe(2), None
         while frame is not None:
             name = frame.f_code.co_filename
             if name.startswith(self.records[0].folder + "/"):
-                return "loop"
+                return found or "loop"
             if "/tensorflow/" in name or "/keras/" in name or "/tf_keras/" in name:
+                if frame.f_code.co_name == "_maybe_symbolic_build":  # Keras 3 looks at a batch, but not always
+                    return "other"
                 kind = self.kinds[-1][0] if self.kinds else "other"
-                return kind if kind in ("fit", "evaluate") else "other"
+                found = found or (kind if kind in ("fit", "evaluate") else "other")
             frame = frame.f_back
-        return "other"
+        return found or "other"
 
     def number_of(self, dataset):
-        return next((index for index, known in enumerate(self.datasets) if known is dataset), None)
+        return next((number for number, known in self.datasets.items() if known is dataset), None)
 
-    def begin(self, dataset, iterator, kind):
-        number = self.number_of(dataset)
-        if number is None:
-            number = len(self.datasets)
-            self.datasets.append(dataset)
-            self.counts.append(0)
-        one = PassIterator(self.new_pass(number, iterator, kind))
+    def numbered(self, dataset, kind):
+        """The number of a dataset, the same in the woven and the sequential program, although one of them may make
+        it anew each time, as by `dataset.enumerate()`. Each loop of the script has a number, and each call of
+        fit() or evaluate(). Those of evaluate() count from the last fit() on, because rank 0 may evaluate alone."""
+        if kind == "loop":
+            number = self.loops.setdefault(str(self.records[0].place()), len(self.loops))
+        else:
+            number = self.kinds[0][2] + (1 if kind == "evaluate" and self.kinds[0][0] == "fit" else 0)
+        self.datasets.setdefault(number, dataset)
+        self.counts.setdefault(number, 0)
+        return number
+
+    def number_of_call(self, kind):
+        if kind == "fit":
+            self.fits, self.evaluations = self.fits + 1, 0
+            return CALLS * self.fits
+        self.evaluations += 1
+        return CALLS * self.fits + CALLS // 2 + self.evaluations
+
+    def observed(self, dataset, iterator, kind):
+        def begin():
+            return self.new_pass(self.numbered(dataset, kind), iterator, kind)
+
+        one = PassIterator(iterator, begin)
         if kind == "fit":
             self.of_fit.add(one)
         return one
 
     def new_pass(self, loader, iterator, kind):
-        one = Pass(self, loader, self.counts[loader], iterator, kind, self.records[0].place())
+        place = self.records[0].place()
+        earlier = self.places.get((kind, str(place)), 0)
+        one = Pass(self, loader, self.counts[loader], iterator, kind, place, earlier)
+        self.places[kind, str(place)] = earlier + 1
         self.counts[loader] += 1
         for record, share in zip(self.records, one.shares):
             record.passes.append(share)
@@ -229,15 +278,15 @@ class Passes:
         """fit() begins another epoch, perhaps with the same iterator."""
         for iterator in list(self.of_fit):
             old = iterator.one
-            if old.active and old.shares[0].samples:
+            if old is not None and old.active and old.shares[0].samples:
                 old.active = False
-                iterator.one = self.new_pass(old.loader, old.iterator, old.kind)
+                iterator.one = None
 
     def end_epoch(self):
         """An epoch of fit(), or evaluate(), is over. Without a number of steps, they read all samples."""
-        kind, reads_all = self.kinds[-1] if self.kinds else ("other", False)
+        kind, reads_all, _ = self.kinds[-1] if self.kinds else ("other", False, None)
         if kind == "fit":
-            over = [iterator.one for iterator in self.of_fit if iterator.one.active]
+            over = [iterator.one for iterator in self.of_fit if iterator.one is not None and iterator.one.active]
         else:
             over = [share.whole for share in self.records[0].passes if share.whole.kind == kind][-1:]
         for one in over:
@@ -258,7 +307,7 @@ def watch_datasets(passes):
                 iterator = iterate(self)
             finally:
                 passes.depth -= 1
-            return iterator if kind == "other" else passes.begin(self, iterator, kind)
+            return iterator if kind == "other" else passes.observed(self, iterator, kind)
         return iterate_dataset
 
     tf.data.Dataset.__iter__ = observed(tf.data.Dataset.__iter__)
@@ -289,7 +338,8 @@ def watch_models(passes):
 
     def observed(kind, method):
         def run(self, *arguments, **options):
-            passes.kinds.append((kind, not options.get("steps_per_epoch" if kind == "fit" else "steps")))
+            reads_all = not options.get("steps_per_epoch" if kind == "fit" else "steps")
+            passes.kinds.append((kind, reads_all, passes.kinds[0][2] if passes.kinds else passes.number_of_call(kind)))
             replaced = [name for name in ("train_step", "test_step") if name not in vars(self)]
             for name in replaced:
                 object.__setattr__(self, name, only_used(passes, getattr(self, name)))

@@ -69,12 +69,28 @@ def install():
     fill_tensorflow(tensorflow, group)
     fill_keras(keras, group)
     tensorflow.keras = keras
+    call_variables()
     package = types.ModuleType("horovod")
     package.__path__, tensorflow.__path__ = [], []
     package.tensorflow, package.keras = tensorflow, keras
     sys.modules.update({"horovod": package, "horovod.tensorflow": tensorflow, "horovod.keras": keras,
                         "horovod.tensorflow.keras": keras, "horovod.keras.callbacks": keras.callbacks,
                         "horovod.tensorflow.keras.callbacks": keras.callbacks})
+
+
+class Callable(list):
+    """A list that may be called."""
+
+    def __call__(self):
+        return self
+
+
+def call_variables():
+    """Programs for Horovod, which does not know Keras 3, call `optimizer.variables()`; there it is a list."""
+    optimizer = tf.keras.optimizers.Optimizer
+    variables = getattr(optimizer, "variables", None)
+    if hasattr(optimizer, "apply") and isinstance(variables, property):
+        optimizer.variables = property(lambda self: Callable(variables.fget(self)))
 
 
 def fill(module, group):

@@ -44,6 +44,15 @@ def joined(parts):
     return tf.nest.map_structure(join, *parts)
 
 
+def form_of(batch):
+    """The structure of a batch, with the number of axes of each component."""
+    if isinstance(batch, (tuple, list)):
+        return [form_of(part) for part in batch]
+    if isinstance(batch, dict):
+        return {name: form_of(part) for name, part in batch.items()}
+    return len(getattr(batch, "shape", ()))
+
+
 def size_of(batch):
     """The number of samples in a batch."""
     for part in tf.nest.flatten(batch):
