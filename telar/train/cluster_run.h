@@ -59,7 +59,7 @@ class ClusterRun final : public StepSource {
   /// The number of updates between a worker's pull and its push: the mean over all pushes.
   double staleness() const;
   RunLosses losses() const;
-  /// Workers that are members now, without spares.
+  /// Members that have asked for work, without spares.
   int64_t working() const;
 
  private:
