@@ -15,7 +15,7 @@ constexpr double kLeastSeconds = 1e-3;
 
 }  // namespace
 
-LatencyCounts::LatencyCounts(std::span<const uint32_t> classes) : classes_(classes.begin(), classes.end()) {
+LatencyCounts::LatencyCounts(std::span<const uint64_t> classes) : classes_(classes.begin(), classes.end()) {
   if (classes.size() > kMostClasses)
     throw user_error("{} classes of latencies; there are at most {}", classes.size(), kMostClasses);
 }
@@ -34,13 +34,15 @@ void LatencyCounts::add(const LatencyCounts& more) {
   for (size_t i = 0; i < more.classes_.size(); ++i) classes_[i] += more.classes_[i];
 }
 
-int64_t LatencyCounts::count() const { return std::accumulate(classes_.begin(), classes_.end(), int64_t{0}); }
+int64_t LatencyCounts::count() const {
+  return static_cast<int64_t>(std::accumulate(classes_.begin(), classes_.end(), uint64_t{0}));
+}
 
 double LatencyCounts::quantile(double share) const {
   const double wanted = share * static_cast<double>(count());
   double below = 0;
   for (size_t i = 0; i < classes_.size(); ++i) {
-    below += classes_[i];
+    below += static_cast<double>(classes_[i]);
     if (below > 0 && below >= wanted)
       return kLeastSeconds * std::exp2((static_cast<double>(i) + 0.5) / kPerOctave);
   }

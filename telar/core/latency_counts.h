@@ -14,7 +14,7 @@ class LatencyCounts {
 
   LatencyCounts() = default;
   /// Throws Error (user) for too many classes.
-  explicit LatencyCounts(std::span<const uint32_t> classes);
+  explicit LatencyCounts(std::span<const uint64_t> classes);
 
   void add(double seconds);
   void add(const LatencyCounts& more);
@@ -23,11 +23,11 @@ class LatencyCounts {
   /// The seconds below which this share of the measurements is, within 5 %; 0.5: the median. 0 without any.
   double quantile(double share) const;
   /// The number of measurements in each class, up to the last one with any.
-  const std::vector<uint32_t>& classes() const { return classes_; }
+  const std::vector<uint64_t>& classes() const { return classes_; }
   bool operator==(const LatencyCounts&) const = default;
 
  private:
-  std::vector<uint32_t> classes_;
+  std::vector<uint64_t> classes_;
 };
 
 }  // namespace telar

@@ -27,6 +27,7 @@ size_t entry_of(const Position& position) {
 void LeasedStream::clear() {
   const std::scoped_lock lock(mutex_);
   entries_.clear();
+  forgotten_ = 0;
 }
 
 void LeasedStream::add(const Lease& lease, int64_t step) {
@@ -46,7 +47,7 @@ std::optional<Position> LeasedStream::find(uint32_t /*pass*/, int64_t batches) c
 
 bool LeasedStream::at_end(const Position& position) const {
   const std::scoped_lock lock(mutex_);
-  return entry_of(position) >= entries_.size();
+  return entry_of(position) >= forgotten_ + entries_.size();
 }
 
 void LeasedStream::read(const Position& position, Batch& batch, const std::stop_token& stop) const {
@@ -54,7 +55,8 @@ void LeasedStream::read(const Position& position, Batch& batch, const std::stop_
   Entry entry;
   {
     const std::scoped_lock lock(mutex_);
-    entry = entries_.at(number);
+    for (; forgotten_ < number && !entries_.empty(); ++forgotten_) entries_.pop_front();
+    entry = entries_.at(number - forgotten_);
   }
   stream_->read_part(entry.at, entry.end, {entry.part, entry.part + 1, of_}, batch, stop);
   batch.epoch = entry.epoch;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -70,7 +71,7 @@ class LeasedStream final : public LeasedBatches {
   std::optional<Position> find(uint32_t pass, int64_t batches) const override;
   std::optional<PassSize> size(uint32_t /*pass*/) const override { return std::nullopt; }
   bool at_end(const Position& position) const override;
-  /// Batches are read one after another, which is the order of their messages.
+  /// Batches are read one after another, which is the order of their messages; the last one also again.
   std::optional<Position> after(const Position& /*position*/) const override { return std::nullopt; }
   using BatchSource::read;
   void read(const Position& position, Batch& batch, const std::stop_token& stop) const override;
@@ -85,8 +86,10 @@ class LeasedStream final : public LeasedBatches {
 
   StreamPtr stream_;
   int64_t of_;
-  mutable std::mutex mutex_;  ///< guards entries_
-  std::vector<Entry> entries_;
+  mutable std::mutex mutex_;  ///< guards what follows
+  /// Those before the one that was read last are forgotten.
+  mutable std::deque<Entry> entries_;
+  mutable size_t forgotten_ = 0;
 };
 
 }  // namespace telar

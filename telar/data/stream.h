@@ -62,6 +62,13 @@ class Stream : public BatchSource {
   virtual std::optional<Position> next_end(const Position& position, const std::vector<int64_t>& ends,
                                            bool close) const = 0;
 
+  /// Messages of the batches from a position on that have all of theirs, which end at these offsets.
+  virtual int64_t complete(const Position& position, const std::vector<int64_t>& ends) const = 0;
+
+  /// For the user, while such a batch is missing: "topic 'events': waiting for partition 3", with the reason
+  /// if it is known.
+  virtual std::string awaited(const Position& position, const std::vector<int64_t>& ends) const = 0;
+
   /// Reads a part of the messages from a position to a later one of the same pass, which are a batch: one of
   /// each partition in turn, without the partitions that have no more. The messages of other parts are not
   /// decoded, and uses() does not know the batch. Throws Error (user) for a gap in the offsets, too.
@@ -71,7 +78,7 @@ class Stream : public BatchSource {
   /// Messages of the pass up to this position that were left out because they are damaged.
   virtual int64_t left_out(const Position& position) const = 0;
 
-  /// Messages from this position on, as far as is known without asking.
+  /// Messages from this position on, up to the end of the pass, as far as is known without asking.
   virtual std::optional<int64_t> behind(const Position& position) const = 0;
 
   /// The state of the training up to this position is stored.

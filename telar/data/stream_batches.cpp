@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "telar/core/error.h"
@@ -20,6 +21,7 @@ constexpr std::chrono::milliseconds kWait(100);
 constexpr std::chrono::milliseconds kArrivalWait(2);
 constexpr std::chrono::seconds kWaitWarning(10);
 constexpr int64_t kNamedDamaged = 10;
+constexpr int64_t kDamagedInRow = 1000;  // after so many, and at least a batch, the format is wrong
 constexpr int kTakenForEnds = 10'000;
 
 std::vector<BatchTensor> tensors_of_stream(const SampleSpec& spec) {
@@ -182,26 +184,78 @@ std::vector<int64_t> StreamBatches::known_ends(const Position& position) const {
   return ends;
 }
 
+std::vector<int64_t> StreamBatches::sizes_between(const StreamPosition& place,
+                                                  const std::vector<int64_t>& ends) const {
+  std::vector<int64_t> sizes(ends.size());
+  for (size_t p = 0; p < ends.size(); ++p) {
+    const int64_t end = options_.ends.empty() ? ends[p] : std::min(ends[p], options_.ends[p]);
+    sizes[p] = std::max<int64_t>(0, end - place.next[p]);
+  }
+  return sizes;
+}
+
+int64_t StreamBatches::sum_in_pass(const StreamPosition& place, const std::vector<int64_t>& sizes) const {
+  const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  return options_.messages > 0 ? std::min(all, std::max<int64_t>(0, options_.messages - place.messages))
+                               : all;
+}
+
+std::optional<StreamPosition> StreamBatches::whole(const Position& position, int64_t batches,
+                                                   const std::vector<int64_t>& ends) const {
+  StreamPosition later = place_of(skip(position, batches));
+  for (size_t p = 0; p < ends.size(); ++p)
+    if (later.next[p] > ends[p]) return std::nullopt;
+  return later;
+}
+
+int64_t StreamBatches::complete(const Position& position, const std::vector<int64_t>& ends) const {
+  if (at_end(position)) return 0;
+  const StreamPosition place = place_of(position);
+  const int64_t all = sum_in_pass(place, sizes_between(place, ends));
+  if (options_.by_arrival) return is_end(place, all) ? all : all - all % options_.batch;
+  int64_t batches = 0;  // the most that exist
+  for (int64_t beyond = all / options_.batch + 2; beyond - batches > 1;) {
+    const int64_t middle = batches + (beyond - batches) / 2;
+    (whole(position, middle, ends) ? batches : beyond) = middle;
+  }
+  return batches == 0 ? 0 : whole(position, batches, ends)->messages - place.messages;
+}
+
+std::string StreamBatches::awaited(const Position& position, const std::vector<int64_t>& ends) const {
+  const std::scoped_lock lock(mutex_);
+  if (options_.by_arrival) return waiting_for("a message");
+  const StreamPosition place = place_of(position);
+  const StreamPosition later = place_of(skip(position, 1));
+  int first = place.turn;  // of those that lack a message, the one whose turn comes first
+  int64_t fewest = std::numeric_limits<int64_t>::max();
+  for (int i = 0; i < log_->partitions(); ++i) {
+    const int partition = (place.turn + i) % log_->partitions();
+    const auto p = static_cast<size_t>(partition);
+    const int64_t messages = ends[p] - place.next[p];
+    if (later.next[p] <= ends[p] || messages >= fewest) continue;
+    first = partition;
+    fewest = messages;
+  }
+  return waiting_for(fmt::format("partition {}", first));
+}
+
+std::string StreamBatches::waiting_for(const std::string& awaited) const {
+  const std::string trouble = log_->trouble();
+  return fmt::format("topic '{}': waiting for {}{}", log_->name(), awaited,
+                     trouble.empty() ? "" : ": " + trouble);
+}
+
 std::optional<Position> StreamBatches::next_end(const Position& position, const std::vector<int64_t>& ends,
                                                 bool close) const {
   if (at_end(position)) return std::nullopt;
   if (!options_.by_arrival) {
-    Position end = skip(position, 1);
-    const StreamPosition later = place_of(end);
-    for (size_t p = 0; p < ends.size(); ++p)
-      if (later.next[p] > ends[p]) return std::nullopt;
-    return end;
+    const std::optional<StreamPosition> end = whole(position, 1, ends);
+    return end ? std::optional(to_position(*end, log_->name())) : std::nullopt;
   }
   StreamPosition place = place_of(position);
-  std::vector<int64_t> sizes(ends.size());
-  int64_t all = 0;
-  for (size_t p = 0; p < ends.size(); ++p) {
-    const int64_t end = options_.ends.empty() ? ends[p] : std::min(ends[p], options_.ends[p]);
-    sizes[p] = std::max<int64_t>(0, end - place.next[p]);
-    all += sizes[p];
-  }
-  const bool last = options_.messages > 0 && place.messages + all == options_.messages;
-  if (all == 0 || (all < options_.batch && !close && !last)) return std::nullopt;
+  const std::vector<int64_t> sizes = sizes_between(place, ends);
+  const int64_t all = sum_in_pass(place, sizes);
+  if (all == 0 || (all < options_.batch && !close && !is_end(place, all))) return std::nullopt;
   take_in_turn(place, sizes, std::min(all, options_.batch));
   return to_position(place, log_->name());
 }
@@ -217,13 +271,13 @@ std::vector<UsedOffsets> StreamBatches::between(const Position& position, const 
 
 std::optional<int64_t> StreamBatches::behind(const Position& position) const {
   const StreamPosition place = place_of(position);
-  int64_t sum = 0;
-  for (size_t p = 0; p < place.next.size(); ++p) {
+  std::vector<int64_t> ends = place.next;
+  for (size_t p = 0; p < ends.size(); ++p) {
     const std::optional<int64_t> messages = log_->behind(static_cast<int>(p), place.next[p]);
     if (!messages) return std::nullopt;
-    sum += *messages;
+    ends[p] += *messages;
   }
-  return sum;
+  return sum_in_pass(place, sizes_between(place, ends));
 }
 
 void StreamBatches::stored(const Position& position) const { log_->tell_used(place_of(position).next); }
@@ -270,14 +324,9 @@ class StreamBatches::Reading {
       }
     }
     store_dead_letters();
-    const int64_t damaged = place_.left_out - damaged_before;
-    const auto taken = static_cast<int64_t>(taken_.size());
-    if (damaged == taken)
-      throw user_error("topic '{}': all {} messages of a batch are damaged; the last: {}", log_.name(), taken,
-                       last_damage_);
     batch_.resize(rows);
     batch_.epoch = place_.pass;
-    batch_.all_samples = taken - damaged;
+    batch_.all_samples = std::ssize(taken_) - (place_.left_out - damaged_before);
     batch_.after = to_position(place_, log_.name());
     if (alone_) return;
     if (!options_.audit && !options_.by_arrival) taken_.clear();
@@ -435,9 +484,7 @@ class StreamBatches::Reading {
     if (stop_.stop_requested() || (options_.stop_requested && options_.stop_requested())) throw ReadStopped();
     if (warned_ || !options_.warn || WaitClock::now() - began < kWaitWarning) return;
     warned_ = true;
-    const std::string trouble = log_.trouble();
-    options_.warn(fmt::format("topic '{}': waiting for {}{}", log_.name(), awaited,
-                              trouble.empty() ? "" : ": " + trouble));
+    options_.warn(stream_.waiting_for(awaited));
   }
 
   /// False if the message is damaged and left out.
@@ -452,6 +499,7 @@ class StreamBatches::Reading {
       leave_out(partition, error);
       return false;
     }
+    if (!again_) stream_.damaged_in_row_ = 0;
     options_.channels.apply(as_floats(sample));
     batch.ids()[i] = message_.offset * log_.partitions() + partition;
     if (message_.time >= 0) batch.arrived.push_back(message_.time);
@@ -459,17 +507,21 @@ class StreamBatches::Reading {
   }
 
   void leave_out(int partition, const Error& error) {
-    last_damage_ = fmt::format("topic '{}', partition {}, offset {}: {}", log_.name(), partition,
-                               message_.offset, error.what());
-    if (!options_.skip_damaged)
-      throw user_error("{}; data.on_error: skip leaves such messages out", last_damage_);
+    const std::string damage = fmt::format("topic '{}', partition {}, offset {}: {}", log_.name(), partition,
+                                           message_.offset, error.what());
+    if (!options_.skip_damaged) throw user_error("{}; data.on_error: skip leaves such messages out", damage);
     ++place_.left_out;
     taken_.back().left_out = true;
-    if (options_.dead_letters && mine_ && !again_) send_dead_letter(partition, error.what());
-    if (again_ || !options_.warn || stream_.named_ > kNamedDamaged) return;
+    if (again_) return;
+    if (++stream_.damaged_in_row_ >= std::max(kDamagedInRow, options_.batch))
+      throw user_error(
+          "{} messages in a row are damaged; check data.format, data.dtype and data.shape; the last: {}",
+          stream_.damaged_in_row_, damage);
+    if (options_.dead_letters && mine_) send_dead_letter(partition, error.what());
+    if (!options_.warn || stream_.named_ > kNamedDamaged) return;
     options_.warn(++stream_.named_ > kNamedDamaged
                       ? "further messages are left out; the summary has their number"
-                      : "left out: " + last_damage_);
+                      : "left out: " + damage);
   }
 
   void send_dead_letter(int partition, const char* reason) {
@@ -503,10 +555,9 @@ class StreamBatches::Reading {
   std::vector<int> order_;  ///< partitions, if the batch has been read before
   bool again_ = false;
   bool warned_ = false;
-  bool mine_ = false;           ///< the message belongs to this worker's part
-  bool sends_ = false;          ///< dead letters are under way
-  std::optional<Batch> spare_;  ///< for messages of others' parts
-  std::string last_damage_;
+  bool mine_ = false;             ///< the message belongs to this worker's part
+  bool sends_ = false;            ///< dead letters are under way
+  std::optional<Batch> spare_;    ///< for messages of others' parts
   WaitClock::time_point opened_;  ///< when the first message was taken
 };
 

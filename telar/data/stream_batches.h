@@ -50,6 +50,9 @@ struct StreamOptions {
 /// that was taken before it; otherwise the topic was created again, and reading throws Error (user). If the
 /// topic no longer has that message, nothing is compared.
 ///
+/// A batch whose messages are all damaged has no samples. Very many of them in a row are an error, because
+/// then the format is wrong.
+///
 /// A pass ends at `ends`, or after `messages` messages. The id of a sample is offset × partitions +
 /// partition.
 class StreamBatches final : public Stream {
@@ -76,6 +79,8 @@ class StreamBatches final : public Stream {
   std::vector<int64_t> known_ends(const Position& position) const override;
   std::optional<Position> next_end(const Position& position, const std::vector<int64_t>& ends,
                                    bool close) const override;
+  int64_t complete(const Position& position, const std::vector<int64_t>& ends) const override;
+  std::string awaited(const Position& position, const std::vector<int64_t>& ends) const override;
   void read_part(const Position& position, const Position& later, Part part, Batch& batch,
                  const std::stop_token& stop) const override;
   int64_t left_out(const Position& position) const override { return place_of(position).left_out; }
@@ -100,6 +105,18 @@ class StreamBatches final : public Stream {
   /// many together.
   void take_in_turn(StreamPosition& place, const std::vector<int64_t>& sizes, int64_t messages) const;
   StreamPosition place_of(const Position& position) const;
+  /// Of each partition, the messages of the pass from a place up to these ends.
+  std::vector<int64_t> sizes_between(const StreamPosition& place, const std::vector<int64_t>& ends) const;
+  /// The sum of these sizes, as far as the pass has as many messages.
+  int64_t sum_in_pass(const StreamPosition& place, const std::vector<int64_t>& sizes) const;
+  /// Whether the pass ends so many messages after a place.
+  bool is_end(const StreamPosition& place, int64_t messages) const {
+    return options_.messages > 0 && place.messages + messages == options_.messages;
+  }
+  /// The end of a number of batches, if their messages exist, which end at these offsets.
+  std::optional<StreamPosition> whole(const Position& position, int64_t batches,
+                                      const std::vector<int64_t>& ends) const;
+  std::string waiting_for(const std::string& awaited) const;
   const Known* known_batch(const Position& at) const;
   void remember(Known batch) const;
 
@@ -110,6 +127,7 @@ class StreamBatches final : public Stream {
   mutable std::mutex mutex_;              ///< guards the log, and what follows
   mutable std::vector<int64_t> reading_;  ///< of each partition, the offset that the log reads next
   mutable int64_t named_ = 0;             ///< damaged messages that were named in warnings
+  mutable int64_t damaged_in_row_ = 0;    ///< the last messages that were decoded, up to the newest one
   mutable std::mutex known_mutex_;        ///< guards the batches below
   mutable std::deque<Known> known_;       ///< the last ones
 };

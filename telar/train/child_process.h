@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@ struct ChildStart {
   std::map<std::string, std::string> environment;  ///< in addition to this process's environment
   std::filesystem::path log;                       ///< its output is appended here
   bool may_leave = false;                          ///< it is not restarted if it ends with exit code 0
+  /// Called when it ends, from any thread, for what LocalProcesses::check() then says about it: why nothing
+  /// can continue without it. Empty: it is restarted.
+  std::function<std::string()> irreplaceable = {};
 };
 
 /// Starts a process without standard input, in its own process group, so that Ctrl-C reaches only its parent.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -34,7 +35,6 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kDrainPatience = 20s;
 /// A run that is being stopped waits this long for a server that has gone; a local one is restarted sooner.
 constexpr double kAwayPatience = 3;  // seconds
 constexpr double kServerStart = 20;  // seconds
@@ -180,8 +180,13 @@ void ClusterRun::start(const Session& session, int64_t steps) {
   } else {
     addresses_ = given_addresses(job_.strategy);
   }
-  connect();
-  write_servers(only_store(program_), stores(), session, updates_after(program_, steps));
+  try {
+    connect();
+    write_servers(only_store(program_), stores(), session, updates_after(program_, steps));
+  } catch (const Error&) {
+    if (processes_) processes_->check();  // says more
+    throw;
+  }
   CoordinatorOptions options =
       division_of(cooperation_of(job_.strategy), workers_of(job_.strategy), options_.epoch_steps);
   if (policy_) options.workers = policy_->wanted();
@@ -243,7 +248,9 @@ void ClusterRun::start_servers() {
     processes_->start({.name = fmt::format("server {}", s),
                        .words = std::move(words),
                        .environment = token_environment(security),
-                       .log = options_.folder / "logs" / fmt::format("server-{}.log", s)});
+                       .log = options_.folder / "logs" / fmt::format("server-{}.log", s),
+                       .irreplaceable = work_ ? std::bind_front(&ClusterRun::lost_server, this)
+                                              : std::function<std::string()>()});
   }
   const auto end = Clock::now() + std::chrono::duration<double>(kServerStart);
   for (int64_t s = 0; s < job_.strategy.servers; ++s) {
@@ -322,7 +329,7 @@ void ClusterRun::start_worker(int64_t number) {
 }
 
 void ClusterRun::begin(const StepRange& range) {
-  draining_since_ = {};
+  patience_.begin();
   if (work_) work_->begin(range);
   waiting_steps_ = 0;
   coordinator_->begin_epoch(static_cast<uint32_t>(range.epoch.epoch), range.first, range.end,
@@ -331,8 +338,9 @@ void ClusterRun::begin(const StepRange& range) {
 
 /// Lets workers lease what has arrived.
 void ClusterRun::extend_work() {
-  if (draining_since_ != Clock::time_point()) return;
+  if (patience_.drains()) return;
   waiting_steps_ = coordinator_->extend(work_->extend(waiting_steps_, seconds_since({})));
+  if (const std::optional<std::string> why = work_->stalled()) note()("warning: " + *why);
 }
 
 /// Measures the load once a second, and lets workers come and go.
@@ -361,11 +369,11 @@ std::vector<CompletedStep> ClusterRun::wait() {
   if (work_) extend_work();
   std::vector<StepDone> steps = coordinator_->wait(work_ ? kWaitForMessages : kWait);
   tell();
-  require_whole_servers();
   for (const StepDone& step : steps) {
     staleness_sum_ += step.staleness;
     ++staleness_count_;
     meter_.done(step.samples, step.busy_seconds);
+    patience_.step(seconds_since({}), step.seconds);
   }
   std::vector<CompletedStep> all = completed(std::move(steps));
   if (!work_) return all;
@@ -380,17 +388,16 @@ std::vector<CompletedStep> ClusterRun::wait() {
 
 bool ClusterRun::finished() {
   if (coordinator_->epoch_finished() || give_up_.stop_requested()) return true;
-  if (draining_since_ == Clock::time_point() || Clock::now() - draining_since_ < kDrainPatience) return false;
+  if (!patience_.over(seconds_since({}))) return false;
+  const std::string why = fmt::format("the workers have completed no step for {:.0f} s", patience_.seconds());
   // The servers may have applied steps that come after one that nobody did; a resumed run would repeat them.
-  if (trains_on_stream(job_.data))
-    throw run_error("the workers did not finish their steps in time, so nothing is saved; {}",
-                    how_to_continue());
-  if (options_.say) options_.say("the workers did not finish their steps in time; stopping without them");
+  if (trains_on_stream(job_.data)) throw run_error("{}, so nothing is saved; {}", why, how_to_continue());
+  if (options_.say) options_.say(why + "; stopping without them");
   return true;
 }
 
 void ClusterRun::drain() {
-  draining_since_ = Clock::now();
+  patience_.drain(seconds_since({}));
   coordinator_->drain();
 }
 
@@ -402,10 +409,10 @@ void ClusterRun::fetch(Session& session) {
   try {
     read_servers(only_store(program_), stores(), session);
   } catch (const Error& error) {
+    if (processes_) processes_->check();
     if (!give_up_.stop_requested()) throw;
     throw run_error("{}; its parameters could not be saved; {}", error.what(), how_to_continue());
   }
-  require_whole_servers();
 }
 
 std::string ClusterRun::how_to_continue() const {
@@ -415,15 +422,11 @@ std::string ClusterRun::how_to_continue() const {
                                     kept.front().filename().string(), options_.folder.string());
 }
 
-/// A server that was restarted has neither its last updates nor the numbers of the work that it had applied.
-void ClusterRun::require_whole_servers() const {
-  if (!trains_on_stream(job_.data)) return;
-  for (size_t s = 0; s < clients_.size(); ++s) {
-    if (clients_[s]->losses().restarts > 0)
-      throw run_error(
-          "parameter server {} has ended and was restarted, so messages that its parameters had seen would be missing; {}",
-          s, how_to_continue());
-  }
+/// A server of a stream cannot be replaced: from its snapshot it would have neither its last updates nor the
+/// numbers of the work that it had applied. Ends all waits for it.
+std::string ClusterRun::lost_server() {
+  give_up_.request_stop();
+  return "so messages that its parameters had seen would be missing; " + how_to_continue();
 }
 
 std::vector<Store*> ClusterRun::stores() const {

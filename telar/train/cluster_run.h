@@ -15,6 +15,7 @@
 #include "telar/comm/store/store_client.h"
 #include "telar/data/stream.h"
 #include "telar/train/data_decision.h"
+#include "telar/train/drain_patience.h"
 #include "telar/train/job.h"
 #include "telar/train/local_processes.h"
 #include "telar/train/run_losses.h"
@@ -58,7 +59,7 @@ class ClusterRun final : public StepSource {
   /// The number of updates between a worker's pull and its push: the mean over all pushes.
   double staleness() const;
   RunLosses losses() const;
-  /// Workers that are members now, without spares.
+  /// Members that have asked for work, without spares.
   int64_t working() const;
 
  private:
@@ -75,7 +76,7 @@ class ClusterRun final : public StepSource {
   void connect();
   void watch_for_stop(const std::stop_token& over);
   bool server_away() const;
-  void require_whole_servers() const;
+  std::string lost_server();
   std::string how_to_continue() const;
   std::vector<Store*> stores() const;
 
@@ -92,7 +93,7 @@ class ClusterRun final : public StepSource {
   std::vector<std::unique_ptr<StoreClient>> clients_;
   std::unique_ptr<LocalProcesses> processes_;
   std::unique_ptr<Coordinator> coordinator_;
-  std::chrono::steady_clock::time_point draining_since_ = {};
+  DrainPatience patience_;
   std::atomic<bool> connected_{false};  ///< clients_ does not change any more
   std::stop_source give_up_;            ///< ends all waits for servers
   std::optional<StreamWork> work_;      ///< of a stream

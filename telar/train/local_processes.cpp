@@ -108,10 +108,16 @@ void LocalProcesses::look_after(Process& process) {
   const std::string death = fmt::format("{} {}", process.what.name, ending_text(status));
   process.quick_deaths = now - process.started < kQuick && WIFEXITED(status) ? process.quick_deaths + 1 : 0;
   process.again = now + process.quick_deaths * 200ms;
-  if (process.quick_deaths >= kMostQuickDeaths) {
-    failure_ =
-        fmt::format("{}, {} times in a row, soon after it was started; its log {} ends with:\n{}", death,
-                    process.quick_deaths, process.what.log.string(), last_lines(process.what.log, 5));
+  const auto with_log = [&](const std::string& what) {
+    return fmt::format("{}; its log {} ends with:\n{}", what, process.what.log.string(),
+                       last_lines(process.what.log, 5));
+  };
+  if (process.what.irreplaceable) {
+    failure_ = fmt::format("{}, {}", death, process.what.irreplaceable());
+    if (WIFEXITED(status)) failure_ = with_log(failure_);
+  } else if (process.quick_deaths >= kMostQuickDeaths) {
+    failure_ = with_log(
+        fmt::format("{}, {} times in a row, soon after it was started", death, process.quick_deaths));
   }
   if (say_) say_(death);
 }

@@ -29,8 +29,8 @@ class LocalProcesses {
   void let_end();
   /// Waits up to `seconds` for all processes to end. Returns true if they have ended.
   bool wait_for_end(double seconds);
-  /// Throws Error (run) with the last lines of its log if a process has died 5 times within seconds of its
-  /// start.
+  /// Throws Error (run) if an irreplaceable process has ended, and, with the last lines of its log, if a
+  /// process has died 5 times within seconds of its start.
   void check() const;
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
@@ -236,8 +237,7 @@ class Run {
     summary.checkpoint = checkpoints.save(trainer.state()).string();
     if (stream) stream->stored();
     test(summary, trainer);
-    if (!summary.test.empty() && !trainer.step_seconds().empty())
-      log.test_done(summary.test, trainer.state());
+    if (!summary.test.empty() && trainer.times().steps() > 0) log.test_done(summary.test, trainer.state());
     log.sync();
     summary.folder = folder.path().string();
     summary.train = last.report().train;
@@ -564,20 +564,20 @@ class Run {
 
   /// Waits for all processes.
   void fill_in(RunSummary& summary, const Session& session, const Trainer& trainer) const {
-    const std::vector<float>& steps = trainer.step_seconds();
-    double total = 0;
-    for (const float seconds : steps) total += seconds;
+    const StepTimes& times = trainer.times();
+    const std::vector<float>& steps = times.kept_seconds();
     const auto average_batch = static_cast<double>(trainer.state().samples) /
                                static_cast<double>(std::max<int64_t>(1, trainer.state().step));
-    if (total > 0) summary.images_per_second = average_batch * static_cast<double>(steps.size()) / total;
+    if (times.seconds() > 0)
+      summary.images_per_second = average_batch * static_cast<double>(times.steps()) / times.seconds();
     summary.step_ms_median = steps.empty() ? 0 : 1e3 * median_of(steps);
-    std::vector<CommunicationTime> communication = trainer.communication();
+    std::vector<CommunicationTime> communication = times.communication();
     if (options_.processes != nullptr) compare_over(*options_.processes, communication);
     // The host does not wait for NCCL, so it cannot measure the time that NCCL takes.
     const bool seen = !uses_servers(job_) && !session.exchanges_by_nccl();
     if (seen && job_workers(job_, options_.processes) > 1)
-      summary.communication = parts_of(communication, total);
-    if (profile_) summary.phases = profile_->phases(trainer.phases(), trainer.communication(), communication);
+      summary.communication = parts_of(communication, std::accumulate(steps.begin(), steps.end(), double{0}));
+    if (profile_) summary.phases = profile_->phases(times.phases(), times.communication(), communication);
     summary.wall_seconds = seconds_since(start_);
     summary.metrics = session.metric_names();
     summary.seconds = trainer.state().seconds;

@@ -78,9 +78,8 @@ void LogObserver::step_done(const StepReport& report, const TrainingState& state
   }
   if (state.step % every_ != 0) return;
   Values values;
-  for (size_t m = 0; m < metrics_.size(); ++m) {
+  for (size_t m = 0; m < metrics_.size() && report.samples > 0; ++m)
     values.emplace_back(metrics_[m], report.sums[m] / static_cast<double>(report.samples));
-  }
   values.emplace_back("learning_rate", report.learning_rate);
   values.emplace_back("images_per_second", static_cast<double>(report.samples) / report.seconds);
   add_stream_values(state, values);
@@ -189,7 +188,7 @@ void ProgressObserver::step_done(const StepReport& report, const TrainingState& 
   const bool evaluated = state.evaluation && !state.evaluation->means.empty();
   std::vector<double> means = evaluated ? state.evaluation->means.windowed() : state.epoch_sums;
   if (!evaluated)
-    for (double& mean : means) mean /= static_cast<double>(state.epoch_samples);
+    for (double& mean : means) mean /= static_cast<double>(std::max<int64_t>(1, state.epoch_samples));
   ProgressState shown{state.epoch_samples, means[0], accuracy_of(means)};
   shown.more = more_;
   if (pace_ != nullptr) {

@@ -80,7 +80,7 @@ std::vector<CompletedStep> SessionSteps::wait() {
   if (follows()) begin_step();
   std::vector<CompletedStep> completed;
   while (!begun_.empty()) {
-    std::optional<StepResult> result = session_.finished(!follows());
+    std::optional<StepResult> result = result_of(begun_.front());
     if (!result) break;
     failed_ = !result->finite;
     if (failed_ && completed.empty()) throw not_finite();
@@ -92,6 +92,13 @@ std::vector<CompletedStep> SessionSteps::wait() {
     begun_.pop_front();
   }
   return completed;
+}
+
+std::optional<StepResult> SessionSteps::result_of(const Begun& step) {
+  if (!step.empty) return session_.finished(!follows());
+  StepResult nothing;
+  nothing.metrics.resize(session_.metric_names().size());
+  return nothing;
 }
 
 /// Null if there is no further one, or reading it was stopped.
@@ -112,12 +119,14 @@ void SessionSteps::begin_step() {
   }
   reading_ = batch->after;
   --unread_;
+  // All messages of a batch of a stream may be damaged. Every process sees that.
+  const bool empty = batch->all_samples == 0 && batch->size() == 0;
   std::vector<double> tested;
-  if (options_.tests_first) tested = session_.evaluate(view_of(*batch));
+  if (options_.tests_first && !empty) tested = session_.evaluate(view_of(*batch));
   const StepInputs inputs{rate_of_next(), range_.before + next_ + 1,
                           static_cast<uint32_t>(range_.epoch.epoch), batch->all_samples, start};
-  session_.begin(view_of(*batch), inputs);
-  begun_.push_back({inputs, batch->at, batch->after, batch->arrived, std::move(tested)});
+  if (!empty) session_.begin(view_of(*batch), inputs);
+  begun_.push_back({inputs, batch->at, batch->after, batch->arrived, std::move(tested), empty});
   ++next_;
 }
 
@@ -132,7 +141,8 @@ float SessionSteps::rate_of_next() const {
 /// Repeats the first step that was not counted, with its batch, to find the layer where the value first
 /// appears.
 Error SessionSteps::not_finite() {
-  for (size_t later = 1; later < begun_.size(); ++later) session_.finished(true);
+  for (size_t later = 1; later < begun_.size(); ++later)
+    if (!begun_[later].empty) session_.finished(true);
   const Begun step = begun_.front();
   begun_.clear();
   reading_.reset();

@@ -44,12 +44,14 @@ class SessionSteps final : public StepSource {
     Position after;
     std::vector<int64_t> arrived;
     std::vector<double> tested;
+    bool empty = false;  ///< its batch has no samples, so the session does not make it
   };
 
   bool follows() const { return next_ < range_.end && !draining_ && !ended_; }
   Position first_position() const;
   const Batch* next_batch();
   void begin_step();
+  std::optional<StepResult> result_of(const Begun& step);
   float rate_of_next() const;
   Error not_finite();
 

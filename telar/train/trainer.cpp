@@ -24,8 +24,9 @@ void add_to(std::vector<double>& sums, const std::vector<double>& more) {
   for (size_t i = 0; i < more.size(); ++i) sums[i] += more[i];
 }
 
+/// Without samples, the sums are zeros, and the means too.
 std::vector<double> divided(std::vector<double> sums, int64_t samples) {
-  for (double& sum : sums) sum /= static_cast<double>(samples);
+  for (double& sum : sums) sum /= static_cast<double>(std::max<int64_t>(1, samples));
   return sums;
 }
 
@@ -109,6 +110,10 @@ FitOutcome Trainer::fit(const BatchSource& train, const BatchSource* validation,
     for (TrainingObserver* observer : observers) observer->epoch_began(epoch.start, state_);
     if (!run_epoch(epoch)) return FitOutcome::stopped;
     if (epoch.ended && state_.epoch_samples == 0) return FitOutcome::finished;
+    if (state_.epoch_samples == 0 && train.size(static_cast<uint32_t>(state_.epoch)))
+      throw user_error(
+          "epoch {} has no samples to train on: all of them are damaged and were left out; see the warnings",
+          state_.epoch + 1);
     const EpochReport report = finish_epoch(validation);
     if (train.size(static_cast<uint32_t>(report.epoch)))
       state_.position = {};  // the next pass has a beginning
@@ -198,9 +203,7 @@ Trainer::StepsEnd Trainer::make_steps(Epoch& epoch) {
 }
 
 void Trainer::count(const Epoch& epoch, const CompletedStep& step, double seconds) {
-  step_seconds_.push_back(static_cast<float>(seconds));
-  communication_.push_back(step.communication);
-  if (step.phases) phases_.push_back(*step.phases);
+  times_.add(seconds, step.communication, step.phases ? &*step.phases : nullptr);
   ++state_.step;
   ++state_.step_in_epoch;
   state_.position = step.after;

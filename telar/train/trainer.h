@@ -12,6 +12,7 @@
 #include "telar/nn/schedule.h"
 #include "telar/runtime/session.h"
 #include "telar/train/step_source.h"
+#include "telar/train/step_times.h"
 #include "telar/train/training_observer.h"
 
 namespace telar {
@@ -91,12 +92,8 @@ class Trainer {
   /// Continues from a state, which must belong to the session's current parameters. Throws Error (user) for
   /// one within an epoch whose samples another version of telar has shuffled in another order.
   void restore(TrainingState state);
-  /// Seconds of each step of this process, including the wait for its data.
-  const std::vector<float>& step_seconds() const { return step_seconds_; }
-  /// The time that each of these steps spent on communication between replicas.
-  const std::vector<CommunicationTime>& communication() const { return communication_; }
-  /// The phases of each of these steps; empty unless the session records them.
-  const std::vector<PhaseTimes>& phases() const { return phases_; }
+  /// The times of the steps of this process.
+  const StepTimes& times() const { return times_; }
 
  private:
   struct Epoch;
@@ -116,9 +113,7 @@ class Trainer {
   size_t deciding_metric_ = 0;
   TrainingState state_;
   StepSource* others_ = nullptr;  ///< null: the session makes the steps
-  std::vector<float> step_seconds_;
-  std::vector<CommunicationTime> communication_;
-  std::vector<PhaseTimes> phases_;
+  StepTimes times_;
 };
 
 }  // namespace telar

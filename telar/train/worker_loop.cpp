@@ -46,17 +46,18 @@ void WorkerLoop::work_on_epoch() {
   session_.pull();
   batches_.clear();
   entries_.clear();
-  next_ = 0;
+  begun_ = false;
   if (!take_lease()) return;
   const uint32_t epoch = epoch_;
   loader_.start(batches_.begin(epoch));
   while (!source_.lost()) {
-    while (entries_.size() - next_ <= static_cast<size_t>(options_.prefetch) && !held_ && take_lease())
+    while (entries_.size() <= static_cast<size_t>(options_.prefetch) && !held_ && take_lease())
       loader_.extend();
     const Batch* batch = next_batch();
     if (batch == nullptr) break;
     if (preparing_) tell_prepared(seconds_since(start));
-    train(*batch, entries_[next_++]);
+    train(*batch, entries_.front());
+    entries_.pop_front();
   }
   if (!pending_.empty() && !source_.lost()) settle(session_.flush(inputs_of(epoch, pending_.back().step)));
   pending_.clear();
@@ -67,11 +68,12 @@ bool WorkerLoop::take_lease() {
   std::optional<Lease> lease = held_ ? std::exchange(held_, {}) : source_.lease();
   if (!lease) return false;
   check_lease(*lease, steps_per_epoch_, parts_in_batch_);
-  if (!entries_.empty() && lease->epoch != epoch_) {
+  if (begun_ && lease->epoch != epoch_) {
     held_ = lease;  // the next epoch has begun, but the loader reads this one
     return false;
   }
   epoch_ = lease->epoch;
+  begun_ = true;
   for (int64_t step = lease->begin; step < lease->end; ++step) {
     batches_.add(*lease, step);
     entries_.push_back({lease->id, step, work_number(*lease, step, parts_in_batch_)});

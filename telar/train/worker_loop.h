@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -59,9 +60,9 @@ class WorkerLoop {
   int64_t steps_per_epoch_;
 
   uint32_t epoch_ = 0;
-  std::vector<Entry> entries_;  ///< in the order of batches_
-  size_t next_ = 0;             ///< the entry that the loader returns next
-  std::optional<Lease> held_;   ///< a lease of the next epoch
+  std::deque<Entry> entries_;  ///< of the batches that the loader returns next
+  bool begun_ = false;         ///< the loader reads batches of epoch_
+  std::optional<Lease> held_;  ///< a lease of the next epoch
   std::vector<PartDone> pending_;
   bool stopped_ = false;  ///< while it waited for samples
   bool cannot_read_ = false;

@@ -29,7 +29,10 @@ double WorkerLoad::lag_seconds() const {
 }
 
 int64_t WorkerPolicy::decide(const WorkerLoad& load) {
-  if (load.of_one <= 0) return wanted_;
+  if (load.of_one <= 0 || load.working == 0) {
+    calm_since_.reset();
+    return wanted_;
+  }
   const double lag = load.lag_seconds() / limits_.lag_seconds;
   if (lag > kTooMuch) {
     grow(load);
@@ -82,15 +85,21 @@ WorkerLoad WorkerLoadMeter::measure(double now, int64_t existing, int64_t lag, i
   if (seconds > 0) load.arriving = static_cast<double>(existing - before.existing) / seconds;
   const int64_t samples = total_.samples - before.samples;
   const double busy = total_.busy_seconds - before.busy_seconds;
-  if (seconds >= kEnough && samples > 0 && busy > 0) of_one_ = static_cast<double>(samples) / busy;
-  load.of_one = of_one_;
-  if (!steps_wait) waiting_since_.reset();
+  if (seconds >= kEnough && samples > 0 && busy > 0) in_steps_ = static_cast<double>(samples) / busy;
+  if (!steps_wait || working != working_) waiting_since_.reset();
   if (steps_wait && !waiting_since_) waiting_since_ = total_;
-  const double waiting = waiting_since_ ? now - waiting_since_->time : 0;
-  if (waiting < kEnough || working == 0) return load;
-  const auto done = static_cast<double>(total_.samples - waiting_since_->samples);
-  if (done > 0) load.of_one = std::min(of_one_, done / waiting / static_cast<double>(working));
+  working_ = working;
+  measure_share();
+  load.of_one = share_ * in_steps_;
   return load;
+}
+
+void WorkerLoadMeter::measure_share() {
+  if (!waiting_since_ || working_ == 0) return;
+  const double waiting = total_.time - waiting_since_->time;
+  const double busy = total_.busy_seconds - waiting_since_->busy_seconds;
+  if (waiting < kEnough || busy <= 0) return;
+  share_ = std::min(1.0, busy / waiting / static_cast<double>(working_));
 }
 
 }  // namespace telar

@@ -19,8 +19,8 @@ struct WorkerLoad {
   double now = 0;   ///< seconds
   int64_t lag = 0;  ///< messages that exist and are not done
   double arriving = 0;
-  double of_one = 0;  ///< that a worker manages when it has work; 0: not known yet
-  int64_t working = 0;
+  double of_one = 0;    ///< that a worker manages when it has work; 0: not known yet
+  int64_t working = 0;  ///< workers that have begun to ask for work
 
   /// How long the present workers would take for what waits.
   double lag_seconds() const;
@@ -37,7 +37,7 @@ class WorkerPolicy {
  public:
   explicit WorkerPolicy(const ElasticWorkers& limits) : limits_(limits), wanted_(limits.min) {}
 
-  /// The number of workers from now on. Times must not decrease.
+  /// The number of workers from now on. Times must not decrease. While nobody works, it stays.
   int64_t decide(const WorkerLoad& load);
   int64_t wanted() const { return wanted_; }
 
@@ -53,9 +53,9 @@ class WorkerPolicy {
 };
 
 /// Measures the load from what a coordinator counts. What a worker manages are the samples of its steps by
-/// the seconds that they took, so it is known of idle workers, too. While steps have waited for workers for
-/// some seconds, it is what the workers have done: the time of a step contains neither reading nor the
-/// system's waits.
+/// the seconds that they took, so it is known of idle workers, too. But the time of a step contains neither
+/// reading nor the system's waits. So it is multiplied by the share of their time that workers spent in steps
+/// when steps last waited for workers for some seconds.
 class WorkerLoadMeter {
  public:
   /// Steps of so many samples are done, which took workers so many seconds together.
@@ -66,6 +66,8 @@ class WorkerLoadMeter {
   WorkerLoad measure(double now, int64_t existing, int64_t lag, int64_t working, bool steps_wait);
 
  private:
+  void measure_share();
+
   struct Reading {
     double time = 0;
     int64_t existing = 0;
@@ -74,8 +76,10 @@ class WorkerLoadMeter {
   };
   Reading total_;
   std::deque<Reading> readings_;          ///< of the last seconds
-  std::optional<Reading> waiting_since_;  ///< steps have waited at each measurement since then
-  double of_one_ = 0;
+  std::optional<Reading> waiting_since_;  ///< since then steps have waited and as many workers have worked
+  int64_t working_ = 0;                   ///< at the last measurement
+  double in_steps_ = 0;                   ///< samples of a worker in a second of its steps
+  double share_ = 1;                      ///< of a worker's time that is in steps
 };
 
 }  // namespace telar

@@ -78,6 +78,24 @@ TEST(LocalStore, AWorkIsAppliedOnceToEachRangeWhoeverPushesIt) {
   EXPECT_EQ(other->incoming()[0], -3) << "another training has numbers of its own";
 }
 
+TEST(LocalStore, APushWithoutSamplesChangesNothingButCountsAsAnUpdate) {
+  LocalStoreServer server(plain_updates());
+  const auto store = local_member(server, 1);
+  const auto push = [&](float value, float samples) {
+    std::ranges::fill(store->outgoing(), value);
+    store->start({.begin = 0, .end = kLocalFloats, .learning_rate = 1, .samples = samples});
+    EXPECT_TRUE(store->finish().finite);
+  };
+  push(4, 2);
+  push(0, 0);
+  EXPECT_EQ(store->incoming().front(), -2);
+  push(0, 1);
+  EXPECT_EQ(store->incoming().front(), -2);
+  std::vector<float> steps(kLocalFloats);
+  store->read("steps", steps);
+  EXPECT_EQ(steps.back(), 3);
+}
+
 TEST(LocalStore, AWorkIsAddedToOneRoundOnly) {
   LocalStoreServer server(plain_updates());
   std::map<uint32_t, std::unique_ptr<Store>> members;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -159,11 +160,60 @@ TEST(MemberRegistry, WorkersComeAndGoWithoutLosingTheirLeases) {
   table.registry.resize(1, true);
   EXPECT_TRUE(table.answer<MemberRegistry::Leave>(b).has_value()) << "spares are not needed";
   EXPECT_EQ(table.registry.members().size(), 1U);
+  EXPECT_EQ(table.registry.name(b), "a former member (2)");
   const uint32_t late = table.worker("c");
   EXPECT_TRUE(table.answer<MemberRegistry::Leave>(late).has_value());
   EXPECT_TRUE(table.lease(a).has_value());
   MemberRegistry rounds(rounds_of(2));
   expect_error([&] { rounds.resize(3, false); }, {"changes only without rounds"});
+}
+
+/// The number of news of silent members, after so many further seconds.
+size_t silent_members(Table& table, int seconds, const std::function<void(int)>& each = {}) {
+  for (int i = 0; i < seconds; ++i) {
+    table.now += std::chrono::seconds(1);
+    if (each) each(i);
+    table.registry.tick(table.now);
+  }
+  table.read();
+  return static_cast<size_t>(std::ranges::count_if(table.news, [](const std::string& text) {
+    return text.find("completed nothing for") != std::string::npos;
+  }));
+}
+
+TEST(MemberRegistry, AMemberThatHoldsALeaseAndReportsNothingIsNamedOnce) {
+  Table table(free_of(2));
+  table.registry.begin_epoch(0, 0, 100);
+  const uint32_t a = table.worker("a");
+  table.worker("b");  // it holds nothing
+  EXPECT_TRUE(table.has_work(a));
+  const Lease lease = *table.lease(a);
+  EXPECT_EQ(silent_members(table, 29), 0U);
+  EXPECT_EQ(silent_members(table, 60), 1U);
+  EXPECT_EQ(table.news.back(), "warning: a holds a lease, but has completed nothing for 30 s");
+  table.done(a, lease, lease.begin);
+  EXPECT_EQ(silent_members(table, 29), 1U);
+  EXPECT_EQ(silent_members(table, 60), 2U) << "again";
+  table.done(a, lease, lease.begin + 1);
+  EXPECT_EQ(silent_members(table, 60), 2U) << "it holds nothing any more";
+  table.lease(a);
+  table.now += std::chrono::minutes(5);  // the coordinator was stopped
+  EXPECT_EQ(silent_members(table, 29), 2U);
+}
+
+TEST(MemberRegistry, AMemberWhosePartsTakeLongIsNotSilent) {
+  Table table(free_of(1));
+  table.registry.begin_epoch(0, 0, 100);
+  const uint32_t a = table.worker("a");
+  EXPECT_TRUE(table.has_work(a));
+  for (int i = 0; i < 3; ++i) {
+    const Lease lease = *table.lease(a);
+    for (int64_t step = lease.begin; step < lease.end; ++step)
+      table.registry.done(a, {.lease = lease.id, .step = step, .seconds = 6});
+  }
+  table.lease(a);
+  EXPECT_EQ(silent_members(table, 59), 0U);
+  EXPECT_EQ(silent_members(table, 3), 1U);
 }
 
 TEST(MemberRegistry, TheSpareThatWaitedLongestStepsIn) {

@@ -85,6 +85,48 @@ TEST(MembersFaults, ACutConnectionLosesTheMemberAtOnceAndOthersDoItsWork) {
   }
 }
 
+TEST(MembersFaults, SparesThatLeaveWhileTheyAreDismissedHarmNobody) {
+  constexpr size_t kSpares = 20;
+  Sentences sentences;
+  CoordinatorOptions options = coordinator_options(1);
+  options.say = sentences.writer();
+  Coordinator coordinator(options);
+  RawMember worker(coordinator.address());
+  worker.begin();
+  ASSERT_TRUE(worker.hello());
+  coordinator.begin_epoch(0, 0, 1000);
+  for (int round = 0; round < 10; ++round) {
+    coordinator.resize(1, false);
+    std::vector<std::unique_ptr<RawMember>> spares;
+    for (size_t i = 0; i < kSpares; ++i) {
+      spares.push_back(std::make_unique<RawMember>(coordinator.address()));
+      RawMember& spare = *spares.back();
+      spare.begin();
+      ASSERT_TRUE(spare.hello());
+      members::Request request;
+      request.mutable_ask_work();
+      ASSERT_TRUE(spare.send(request));
+      request.mutable_alive();
+      ASSERT_TRUE(spare.send(request));
+      members::Reply reply;
+      ASSERT_TRUE(spare.stream->Read(&reply) && reply.has_alive()) << "its question has arrived";
+    }
+    const std::jthread leaves([&] {
+      members::Request request;
+      request.mutable_leave();
+      for (const auto& spare : spares) spare->send(request);
+    });
+    while (coordinator.members().size() > kSpares - 3) std::this_thread::yield();
+    coordinator.resize(1, true);
+    for (const auto& spare : spares) EXPECT_TRUE(spare->end().ok());
+    EXPECT_EQ(coordinator.members().size(), 1U);
+  }
+  EXPECT_EQ(coordinator.losses().members, 0);
+  EXPECT_FALSE(sentences.contains("is lost"));
+  EXPECT_FALSE(sentences.contains("a former member")) << "nobody asks about a dismissed member";
+  worker.context.TryCancel();
+}
+
 TEST(MembersFaults, ASilentMemberIsLostAfterThePatienceAndMayJoinAgain) {
   Sentences sentences;
   Used used;

@@ -38,8 +38,17 @@ TEST(LatencyCounts, WhatIsOutOfItsRangeCounts) {
   counts.add(1e18);
   EXPECT_EQ(counts.count(), 3);
   EXPECT_LE(counts.classes().size(), LatencyCounts::kMostClasses);
-  const std::vector<uint32_t> many(LatencyCounts::kMostClasses + 1);
+  const std::vector<uint64_t> many(LatencyCounts::kMostClasses + 1);
   test::expect_error([&] { LatencyCounts{std::span(many)}; }, {"there are at most 256"});
+}
+
+/// A run without an end has more messages than a process or a step.
+TEST(LatencyCounts, TheSumOfManyIsRight) {
+  const std::vector<uint64_t> some = {3'000'000'000, 0, 0, 0, 0, 0, 0, 0, 1};
+  LatencyCounts sum;
+  for (int i = 0; i < 5; ++i) sum.add(LatencyCounts(some));
+  EXPECT_EQ(sum.count(), 15'000'000'005);
+  EXPECT_NEAR(sum.quantile(1), 2e-3, 1e-4);
 }
 
 }  // namespace

@@ -279,6 +279,55 @@ TEST(Stream, ADamagedMessageStopsOrIsLeftOutAndCounted) {
   EXPECT_TRUE(says(warnings[1], "partition 1, offset 2: the label is 99; the classes are 0 … 9"));
 }
 
+TEST(Stream, ABatchWhoseMessagesAreAllDamagedHasNoSamples) {
+  MemoryTopic topic(2);
+  for (int n = 0; n < 6; ++n) topic.add(n % 2, n < 2 ? message_of(n) : "damaged");
+  topic.add(0, message_of(6));
+  for (const bool by_arrival : {false, true}) {
+    StreamOptions options = until_now(topic, 2);
+    options.skip_damaged = options.audit = true;
+    options.by_arrival = by_arrival;
+    const auto stream = stream_of(topic, std::move(options));
+    const std::vector<ReadBatch> batches = read_pass(*stream, 0);
+    ASSERT_EQ(batches.size(), 4U);
+    EXPECT_EQ(batches[0].numbers.size(), 2U);
+    EXPECT_TRUE(batches[1].numbers.empty() && batches[2].numbers.empty());
+    EXPECT_EQ(batches[3].numbers, (std::vector<int>{6}));
+    EXPECT_EQ(stream->left_out(batches[3].at), 4);
+    const BatchUse use = stream->uses(batches[2].at);
+    EXPECT_TRUE(use.used.empty());
+    EXPECT_EQ(use.left_out, (std::vector<UsedOffsets>{{0, 1, 2}, {1, 1, 2}}));
+    Batch batch(stream->tensors());
+    stream->read(batches[1].at, batch);
+    EXPECT_EQ(batch.all_samples, 0);
+    stream->read_part(batches[1].at, batches[2].at, {1, 2, 2}, batch, {});
+    EXPECT_EQ(batch.size(), 0);
+  }
+}
+
+/// Whether 2,990 messages can be read, of which these are sound.
+bool reads_damaged(int64_t batch, const std::vector<int>& sound) {
+  MemoryTopic topic(1);
+  for (int n = 0; n < 2990; ++n) topic.add(0, std::ranges::count(sound, n) > 0 ? message_of(1) : "damaged");
+  StreamOptions options = until_now(topic, batch);
+  options.skip_damaged = true;
+  const auto stream = stream_of(topic, std::move(options));
+  const std::string sentence = sentence_of([&] { read_pass(*stream, 0); });
+  if (sentence.empty()) return true;
+  EXPECT_TRUE(
+      says(sentence, fmt::format("{} messages in a row are damaged", std::max<int64_t>(1000, batch))));
+  EXPECT_TRUE(says(sentence, "the message has 7 bytes"));
+  return false;
+}
+
+TEST(Stream, VeryManyDamagedMessagesInARowAreAnError) {
+  EXPECT_TRUE(reads_damaged(1, {999, 1999}));
+  EXPECT_TRUE(reads_damaged(64, {999, 1999}));
+  EXPECT_FALSE(reads_damaged(1, {999, 2000}));
+  EXPECT_TRUE(reads_damaged(2000, {1500})) << "at least a batch";
+  EXPECT_FALSE(reads_damaged(2000, {0}));
+}
+
 /// A topic in memory that damaged messages are written to.
 class MemorySink final : public MessageSink {
  public:
@@ -475,6 +524,31 @@ TEST(Stream, LeasedPartsAreReadInTheOrderOfTheirLeases) {
   expect_error([&] { leased.add({.begin = 2, .end = 3}, 2); }, {"does not say where they are"});
 }
 
+/// A worker that always has work reads leased batches without an end.
+TEST(Stream, LeasedBatchesThatWereReadAreForgotten) {
+  MemoryTopic topic(1);
+  fill(topic, {20});
+  const StreamPtr stream = stream_of(topic, until_now(topic, 2));
+  LeasedStream leased(stream, 1);
+  std::vector<Position> places = {stream->begin(0)};
+  for (int64_t step = 0; step < 10; ++step) {
+    places.push_back(stream->skip(places.back(), 1));
+    leased.add({.begin = step, .end = step + 1, .places = {places[step].bytes, places[step + 1].bytes}},
+               step);
+  }
+  Batch batch(leased.tensors());
+  Position at = leased.begin(0);
+  for (int step = 0; step < 10; ++step, at = batch.after) {
+    EXPECT_FALSE(leased.at_end(at));
+    leased.read(at, batch);
+    EXPECT_EQ(numbers_in(batch), counted(2 * step, 2 * step + 2));
+    leased.read(at, batch);
+    EXPECT_EQ(numbers_in(batch), counted(2 * step, 2 * step + 2)) << "the last one again";
+  }
+  EXPECT_TRUE(leased.at_end(at));
+  EXPECT_THROW(leased.read(leased.begin(0), batch), std::out_of_range);
+}
+
 /// The positions of all batches that can be made of messages that come one after another, each as soon as it
 /// can.
 std::vector<Position> planned(const StreamBatches& stream, MemoryTopic& topic,
@@ -529,6 +603,48 @@ TEST(Stream, ABatchIsLeasedWhenItsMessagesExist) {
                {"not a batch of at most 3"});
   expect_error([&] { reader->read_part(arrived[2], arrived[1], {}, batch, {}); },
                {"not a batch of at most 3"});
+}
+
+TEST(Stream, NoMoreMessagesAreBehindThanThePassHas) {
+  MemoryTopic topic(2);
+  fill(topic, {6, 6});
+  const auto until_offsets = stream_of(topic, until_now(topic, 4));
+  StreamOptions options = options_for(topic, 4);
+  options.messages = 10;
+  const auto until_number = stream_of(topic, options);
+  const auto endless = stream_of(topic, options_for(topic, 4));
+  fill(topic, {100, 100});
+  const auto behind = [](const StreamBatches& stream, int64_t batches) {
+    const Position at = stream.skip(stream.begin(0), batches);
+    return std::pair(*stream.behind(at), stream.complete(at, {106, 106}));
+  };
+  EXPECT_EQ(behind(*until_offsets, 0), std::pair(int64_t{12}, int64_t{12}));
+  EXPECT_EQ(behind(*until_offsets, 2), std::pair(int64_t{4}, int64_t{4}));
+  EXPECT_EQ(behind(*until_offsets, 3), std::pair(int64_t{0}, int64_t{0}));
+  EXPECT_EQ(behind(*until_number, 2), std::pair(int64_t{2}, int64_t{2}));
+  EXPECT_EQ(behind(*endless, 2), std::pair(int64_t{204}, int64_t{204}));
+}
+
+TEST(Stream, CompleteBatchesAreThoseThatCanBeLeased) {
+  RandomSequence random(5, 1);
+  for (int round = 0; round < 40; ++round) {
+    MemoryTopic topic(1 + random.below(3));
+    StreamOptions options = options_for(topic, 1 + static_cast<int64_t>(random.below(5)));
+    options.by_arrival = round % 2 == 0;
+    if (round % 3 == 0) options.messages = 1 + static_cast<int64_t>(random.below(20));
+    const auto stream = stream_of(topic, options);
+    std::vector<int64_t> ends(topic.partitions());
+    for (int64_t& end : ends) end = static_cast<int64_t>(random.below(12));
+    int64_t leased = 0;
+    Position at = stream->begin(0);
+    const int64_t complete = stream->complete(at, ends);
+    while (const auto end = stream->next_end(at, ends, false)) {
+      for (const UsedOffsets& used : stream->between(at, *end)) leased += used.end - used.first;
+      at = *end;
+      EXPECT_EQ(stream->complete(at, ends), complete - leased) << round;
+    }
+    EXPECT_EQ(leased, complete) << round;
+  }
 }
 
 TEST(Stream, ABatchClosesAfterATime) {

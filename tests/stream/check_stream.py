@@ -406,16 +406,23 @@ def workers_follow_the_load(broker, folder):
     expect(summary["latency_ms_99"] >= summary["latency_ms_median"] > 0, summary)
 
 
-def a_server_that_is_restarted_ends_the_run(broker, folder):
+def a_server_that_ends_ends_the_run(broker, folder):
+    """At once, also before a worker has connected, and with the checkpoint from which it continues."""
     one_hot(folder, broker, "restarted", 40)
     process = start(TELAR, "train", str(folder / "topic.yaml"), "--output", str(folder / "run"), "--set",
                     "data.end=never", "--set", "training.epoch_steps=1000", "--set",
                     "strategy={name: async_sgd, workers: 1, servers: 2, threads: [1]}")
-    wait_until(lambda: len(steps(folder / "run")) == 10, "10 steps")
+    wait_until(lambda: (folder / "run" / "checkpoints" / "step-00000010").exists(), "a checkpoint")
     os.kill(workers_of(process, b"serve")[0], signal.SIGKILL)
     output = finish(process, 1)
-    expect("has ended and was restarted, so messages that its parameters had seen would be missing; the run continues "
-           "from its checkpoint" in output, output)
+    expect(re.search(r"server \d was killed by signal 9, so messages that its parameters had seen would be missing; the "
+                     "run continues from its checkpoint", output), output)
+    process = start(TELAR, "train", str(folder / "topic.yaml"), "--output", str(folder / "early"), "--set",
+                    "strategy={name: async_sgd, workers: 1, servers: 1, threads: [1]}")
+    wait_until(lambda: (folder / "early" / "servers" / "0" / "address").exists(), "a server")
+    os.kill(workers_of(process, b"serve")[0], signal.SIGKILL)
+    output = finish(process, 1)
+    expect(re.search(r"server 0 was killed by signal 9, so .*; the run has no checkpoint yet", output), output)
 
 
 def a_broker_away_loses_nothing(broker, folder):
@@ -489,6 +496,12 @@ output: {checkpoint_steps: 2}
         place = int(headers["telar.partition"]), int(headers["telar.offset"])
         kept[place] = value
     expect(kept == {(p, o): lines[2 * o + p] for p, o in bad}, "kept: %s" % kept)
+    # A batch of one damaged message has no samples.
+    for name, strategy in (("single", "single"), ("servers", "{name: async_sgd, workers: 2, servers: 1, threads: [1]}")):
+        run(TELAR, "train", str(folder / "job.yaml"), "--output", str(folder / name), "--set", "data.dead_letter=''",
+            "--set", "training={batch: 1, epoch_steps: 130, epochs: 1}", "--set", "strategy=" + strategy)
+        summary = json.loads((folder / name / "summary.json").read_text(encoding="utf-8"))
+        expect(summary["steps"] == 130 and summary["left_out_samples"] == len(bad), summary)
 
 
 def a_topic_created_again_is_refused(broker, folder):
@@ -697,7 +710,7 @@ def main():
               drifts_are_found, prometheus_reads_the_run, killed_runs_use_every_message_once,
               killed_workers_count_every_message_once,
               endless_topics_have_the_losses_of_the_file, workers_follow_the_load,
-              a_server_that_is_restarted_ends_the_run, a_broker_away_loses_nothing, a_silent_topic_can_be_left,
+              a_server_that_ends_ends_the_run, a_broker_away_loses_nothing, a_silent_topic_can_be_left,
               damaged_messages_are_kept_elsewhere,
               a_topic_created_again_is_refused]
     wanted = sys.argv[2:]

@@ -56,6 +56,7 @@ class MemoryTopic {
   bool answers_times = true;    ///< false: the offset for any time is 0, as Tansu 0.6 answers
   std::atomic<int64_t> seeks = 0;
   std::vector<int64_t> used;  ///< what tell_used() was told last
+  std::string trouble;        ///< MessageLog::trouble()
 
  private:
   int64_t end_of(size_t partition) const {
@@ -116,7 +117,7 @@ class MemoryLog final : public MessageLog {
     return std::max<int64_t>(0, topic_.range(static_cast<size_t>(partition)).end - offset);
   }
   void tell_used(const std::vector<int64_t>& next) override { topic_.used = next; }
-  std::string trouble() const override { return ""; }
+  std::string trouble() const override { return topic_.trouble; }
 
  private:
   MemoryTopic& topic_;

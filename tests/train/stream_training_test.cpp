@@ -145,6 +145,80 @@ TEST(StreamTraining, WhatWasReadInAdvanceIsUsedAgainAfterAStop) {
   EXPECT_EQ(losses, expected.losses);
 }
 
+/// Whether each step has changed the parameters.
+class StateLog final : public TrainingObserver {
+ public:
+  explicit StateLog(const Session& session) : session_(session) {}
+  void step_done(const StepReport& /*report*/, const TrainingState& /*state*/) override {
+    auto state = test::all_state(session_);
+    changes.push_back(state != last_);
+    last_ = std::move(state);
+  }
+  std::vector<bool> changes;
+
+ private:
+  const Session& session_;
+  decltype(test::all_state(std::declval<const Session&>())) last_;
+};
+
+/// Two batches of which all messages are damaged follow each good one.
+TEST(StreamTraining, ABatchWithoutSamplesIsAStepThatChangesNothing) {
+  MemoryTopic topic(1);
+  const DatasetPtr data = stream_samples();
+  std::vector<std::byte> features(data->spec().feature_bytes());
+  std::vector<std::byte> label(data->spec().label_bytes());
+  std::string message;
+  for (int64_t n = 0; n < 3 * kStreamBatch; ++n) {
+    data->read(n, {}, features, label);
+    encode_message(stream_format(), features, label, message);
+    topic.add(0, message);
+    for (int64_t d = 0; d < 2 * kStreamBatch && n % kStreamBatch == kStreamBatch - 1; ++d)
+      topic.add(0, "damaged");
+  }
+  const auto open = [&topic] {
+    StreamOptions options;
+    options.format = stream_format();
+    options.batch = kStreamBatch;
+    options.starts = {0};
+    options.ends = {topic.range(0).end};
+    options.audit = options.skip_damaged = true;
+    return std::make_unique<StreamBatches>(std::make_unique<test::MemoryLog>(topic), std::move(options));
+  };
+  TrainerOptions options = stream_training();
+  options.epochs = 1;
+  for (const int replicas : {1, 2}) {
+    const auto stream = open();
+    StepLog log(stream.get());
+    const auto session = stream_session(replicas);
+    StateLog states(*session);
+    Trainer trainer(*session, options);
+    trainer.fit(*stream, nullptr, {&log, &states});
+    ASSERT_EQ(trainer.state().step, 9);
+    EXPECT_EQ(trainer.state().samples, 3 * kStreamBatch);
+    EXPECT_EQ(log.uses.size(), static_cast<size_t>(3 * kStreamBatch));
+    for (size_t step = 1; step < 9; ++step) {
+      const bool empty = step % 3 != 0;
+      EXPECT_EQ(states.changes[step], !empty) << step;
+      EXPECT_EQ(log.losses[step] == 0, empty) << step;
+    }
+  }
+}
+
+TEST(StreamTraining, AnEpochWithoutAnySoundMessageIsRefused) {
+  MemoryTopic topic(3);
+  for (int n = 0; n < 50; ++n) topic.add(static_cast<size_t>(n % 3), "damaged");
+  StreamOptions options;
+  options.format = stream_format();
+  options.batch = kStreamBatch;
+  options.starts = {0, 0, 0};
+  options.ends = {17, 17, 16};
+  options.skip_damaged = true;
+  const StreamBatches stream(std::make_unique<test::MemoryLog>(topic), std::move(options));
+  const auto session = stream_session(1);
+  EXPECT_TRUE(says(sentence_of([&] { Trainer(*session, stream_training()).fit(stream, nullptr); }),
+                   "epoch 1 has no samples to train on"));
+}
+
 const std::string kStreamJob =
     "model: mlp\n"
     "data: {source: kafka, brokers: \"localhost:1\", topic: events}\n"

@@ -5,7 +5,9 @@
 #include <deque>
 
 #include "support/make_session.h"
+#include "support/memory_log.h"
 #include "telar/comm/store/local_store.h"
+#include "telar/data/stream_batches.h"
 #include "telar/data/synthetic.h"
 #include "telar/nn/zoo.h"
 #include "telar/runtime/server_state.h"
@@ -91,6 +93,63 @@ TEST(WorkerLoop, WorkWhoseReportWasLostIsNotAppliedAgain) {
   Script other(2, {{.id = 2, .epoch = 0, .begin = 1, .end = 4, .number = 1}});
   expect_trained({&killed, &other}, 1);
   EXPECT_EQ(other.steps, (std::vector<std::pair<uint64_t, int64_t>>{{2, 1}, {2, 2}, {2, 3}}));
+}
+
+/// A batch of a stream has no samples if all of its messages are damaged.
+TEST(WorkerLoop, ABatchWithoutSamplesIsAStepThatChangesNothingAsWithoutServers) {
+  const DatasetPtr data = synthetic({.samples = 30, .features = {6}, .classes = 3, .seed = 3});
+  MessageFormat format;
+  format.spec = data->spec();
+  test::MemoryTopic topic(1);
+  std::vector<std::byte> features(data->spec().feature_bytes());
+  std::vector<std::byte> label(data->spec().label_bytes());
+  std::string message;
+  for (int64_t n = 0; n < data->size(); ++n) {
+    data->read(n, {}, features, label);
+    encode_message(format, features, label, message);
+    topic.add(0, n / 8 == 1 ? "damaged" : message);
+  }
+  StreamOptions opened{.format = format, .batch = 8, .starts = {0}, .ends = {30}, .skip_damaged = true};
+  const auto open = [&] {
+    return std::make_shared<StreamBatches>(std::make_unique<test::MemoryLog>(topic), opened);
+  };
+  const StreamPtr stream = open();
+  std::vector<std::string> places;
+  for (int64_t step = 0; step <= 4; ++step) places.push_back(stream->skip(stream->begin(0), step).bytes);
+
+  const Cluster cluster{.devices = {DeviceSpec{}}, .servers = 1};
+  StepOptions options;
+  options.batch = 8;
+  options.optimizer = AdamOptions{};
+  const TrainingStep step =
+      make_training_step(make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {6}, 3), options);
+  TrainerOptions training;
+  training.epochs = 1;
+  training.batch = 8;
+  training.schedule.base = 0.05;
+  for (const char* strategy : {"async_sgd", "downpour"}) {
+    Session expected(make_strategy("single")->rewrite(step, cluster), cluster, {.seed = 2});
+    const Program program = make_strategy(strategy)->rewrite(step, cluster);
+    LocalStoreServer server(program_updates());
+    const auto own = server.connect(0);
+    create_servers(only_store(program), {own.get()});
+    write_servers(only_store(program), {own.get()}, expected, 0);
+    Trainer(expected, training).fit(*open(), nullptr);
+
+    Script worker(1, {{.id = 1, .epoch = 0, .begin = 0, .end = 4, .places = places}});
+    const auto store = server.connect(worker.id());
+    const StoreAccess access{{store.get()}, {}};
+    Session session(program, cluster, {.seed = 2, .store = &access});
+    LeasedStream batches(open(), 1);
+    WorkerLoop(worker, session, batches, 4, training, 1).run();
+    EXPECT_EQ(worker.steps.size(), 4U);
+
+    Session trained(coordinator_program(program), cluster, {.seed = 2});
+    read_servers(only_store(program), {own.get()}, trained);
+    for (const StateName& name : expected.state_names())
+      EXPECT_LT(test::relative_l2(trained.read_state(name), expected.read_state(name)), 1e-5)
+          << strategy << " " << name.text();
+  }
 }
 
 }  // namespace

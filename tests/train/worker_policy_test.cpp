@@ -31,28 +31,38 @@ class Simulation {
       const int64_t wanted = policy_.decide(load);
       if (wanted != wanteds.back()) changes.push_back(time_);
       wanteds.push_back(wanted);
-      // A worker works a second after it was asked for.
-      working_ = dead_ > 0 ? std::min(wanted, working_) : wanteds[wanteds.size() - 2];
-      working_ = std::min(working_, wanted);
-      if (dead_ > 0 && --dead_ == 0) working_ = wanted;
+      have(wanted);
     }
   }
   void kill(int for_seconds) {
     --working_;
-    dead_ = for_seconds;
+    starting_.push_back(time_ + for_seconds);
   }
   void backlog(double messages) { arrived_ += messages; }
 
   double busy = 1;  ///< of the time of a step that its workers report: the rest is reading
+  int start = 1;    ///< the seconds until a new worker works
   std::vector<double> lags;
   std::vector<int64_t> wanteds = {1};
   std::vector<int> changes;
 
  private:
+  void have(int64_t wanted) {
+    while (working_ + std::ssize(starting_) < wanted) starting_.push_back(time_ + 1 + start);
+    while (working_ + std::ssize(starting_) > wanted) {
+      if (starting_.empty()) {
+        --working_;
+      } else {
+        starting_.pop_back();
+      }
+    }
+    working_ += static_cast<int64_t>(std::erase_if(starting_, [&](int at) { return at <= time_ + 1; }));
+  }
+
   WorkerPolicy policy_;
   WorkerLoadMeter meter_;
   int64_t working_;
-  int dead_ = 0;
+  std::vector<int> starting_;  ///< when further workers begin to work
   int time_ = 0;
   double arrived_ = 0;
   double done_ = 0;
@@ -127,13 +137,54 @@ TEST(WorkerPolicy, WithoutAMeasurementNothingIsDecided) {
   EXPECT_EQ(policy.decide({.now = 1, .lag = 1'000'000, .arriving = 1e6, .working = 1}), 1);
 }
 
-/// Their steps seem to be three times as fast as they are.
-TEST(WorkerPolicy, WorkersThatReadForLongAreJudgedByWhatTheyDo) {
+/// Steps that seem to be three times as fast as they are, and workers that take long to start.
+TEST(WorkerPolicy, ASteadyLoadSettles) {
+  for (const double busy : {1.0, 0.7, 0.3})
+    for (const int start : {1, 4, 8})
+      for (const double rate : {60.0, 150.0, 250.0, 520.0}) {
+        Simulation simulation({.min = 1, .max = 8, .lag_seconds = 5});
+        simulation.busy = busy;
+        simulation.start = start;
+        simulation.run(400, [&](int) { return rate; });
+        const std::vector<int>& changes = simulation.changes;
+        EXPECT_LE(changes.size(), 5U) << busy << " " << start << " " << rate;
+        EXPECT_TRUE(changes.empty() || changes.back() < 100) << busy << " " << start << " " << rate;
+        EXPECT_LT(worst(simulation.lags, 100, 400), 5) << busy << " " << start << " " << rate;
+        EXPECT_LE(static_cast<double>(simulation.wanteds.back() - 1) * kRateOfOne * 0.7, rate)
+            << "more than are needed with a margin";
+      }
+}
+
+TEST(WorkerPolicy, WorkersThatOnlyStartAreNoReasonToAskForMore) {
   Simulation simulation({.min = 1, .max = 8, .lag_seconds = 5});
-  simulation.busy = 0.3;
-  simulation.run(60, [](int) { return 250.0; });
-  EXPECT_GE(simulation.wanteds.back(), 3);
-  EXPECT_LT(worst(simulation.lags, 30, 60), 5);
+  simulation.start = 8;
+  simulation.run(60, [](int) { return 150.0; });
+  EXPECT_LE(*std::ranges::max_element(simulation.wanteds), 3);
+}
+
+TEST(WorkerPolicy, WhileNobodyWorksTheNumberStays) {
+  WorkerPolicy policy({.min = 1, .max = 8, .lag_seconds = 5});
+  EXPECT_EQ(policy.decide({.now = 1, .lag = 1000, .arriving = 100, .of_one = 100, .working = 1}), 2);
+  for (int second = 2; second < 60; ++second)
+    EXPECT_EQ(policy.decide({.now = 1.0 * second, .lag = 1000, .of_one = 100, .working = 0}), 2);
+}
+
+TEST(WorkerPolicy, WorkersThatReadForLongAreJudgedByWhatTheyDo) {
+  WorkerLoadMeter meter;
+  int second = 0;
+  const auto works = [&](int64_t working, bool steps_wait, int seconds) {
+    WorkerLoad load;
+    for (int i = 0; i < seconds; ++i, ++second) {
+      meter.done(50 * working, 0.25 * static_cast<double>(working));
+      load = meter.measure(second, 1000 * second, 100, working, steps_wait);
+    }
+    return load.of_one;
+  };
+  EXPECT_NEAR(works(1, false, 10), 200, 1e-9) << "as far as is known";
+  EXPECT_NEAR(works(1, true, 5), 50, 1e-9);
+  EXPECT_NEAR(works(1, false, 10), 50, 1e-9) << "that is remembered";
+  EXPECT_NEAR(works(2, true, 10), 50, 1e-9);
+  EXPECT_NEAR(works(4, true, 2), 50, 1e-9) << "what fewer have done says nothing about more";
 }
 
 TEST(WorkerPolicy, MessagesThatWaitForAFullBatchCallForNobody) {

@@ -87,7 +87,7 @@ class Coordinator::Impl {
 
  private:
   void run();
-  /// Wakes the thread to send the registry's answers.
+  /// Wakes the thread.
   void poke();
   void accept_next();
   void handle(const Connection::Tag& tag, bool ok);
@@ -101,7 +101,11 @@ class Coordinator::Impl {
   void lost(Connection& connection, const std::string& why, const grpc::Status& status);
   void refuse(Connection& connection, const grpc::Status& status);
   void tick();
+  /// Sends the registry's answers. Call it after each change, because members that it has dismissed are not
+  /// known to it any more.
   void deliver();
+  /// The same for the training's thread; the network's thread passes on the news.
+  void deliver_from_outside();
   bool anybody() const;
 
   const CoordinatorOptions options_;
@@ -186,8 +190,11 @@ void Coordinator::Impl::run() {
           handle(*static_cast<const Connection::Tag*>(tag), ok);
         }
       }
-      if (Clock::now() - last_tick_ >= kMemberTick) tick();
       deliver();
+      if (Clock::now() - last_tick_ >= kMemberTick) {
+        tick();
+        deliver();
+      }
       news.swap(news_);
     }
     if (options_.say)
@@ -348,6 +355,11 @@ void Coordinator::Impl::deliver() {
   std::ranges::move(registry_.take_news(), std::back_inserter(news_));
 }
 
+void Coordinator::Impl::deliver_from_outside() {
+  deliver();
+  poke();
+}
+
 std::vector<StepDone> Coordinator::Impl::wait(double seconds) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, Seconds(seconds),
@@ -359,14 +371,14 @@ std::vector<StepDone> Coordinator::Impl::wait(double seconds) {
 void Coordinator::Impl::begin_epoch(uint32_t epoch, int64_t first, int64_t steps, const std::string& place) {
   const std::lock_guard lock(mutex_);
   registry_.begin_epoch(epoch, first, steps, place);
-  poke();
+  deliver_from_outside();
 }
 
 int64_t Coordinator::Impl::extend(const std::vector<std::string>& places) {
   const std::lock_guard lock(mutex_);
   if (!places.empty()) {
     registry_.extend(places);
-    poke();
+    deliver_from_outside();
   }
   return registry_.unbegun();
 }
@@ -374,13 +386,13 @@ int64_t Coordinator::Impl::extend(const std::vector<std::string>& places) {
 void Coordinator::Impl::resize(int64_t workers, bool spares_leave) {
   const std::lock_guard lock(mutex_);
   registry_.resize(workers, spares_leave);
-  poke();
+  deliver_from_outside();
 }
 
 void Coordinator::Impl::drain() {
   const std::lock_guard lock(mutex_);
   registry_.drain();
-  poke();
+  deliver_from_outside();
 }
 
 bool Coordinator::Impl::epoch_finished() const {

@@ -64,7 +64,7 @@ struct MemberLosses {
 struct MemberInfo {
   uint32_t id = 0;
   std::string name;      ///< "host:pid"
-  bool working = false;  ///< false: a spare
+  bool working = false;  ///< false: a spare, or it has not asked for work yet
   int64_t samples = 0;
   double staleness = 0;  ///< mean over its contributions
 };

@@ -6,12 +6,24 @@
 #include <set>
 
 #include "telar/core/error.h"
+#include "telar/core/median.h"
 
 namespace telar {
 namespace {
 
 constexpr size_t kMostMetrics = 1024;
 constexpr int64_t kMostSamples = int64_t{1} << 40;
+/// When a member that holds work and reports nothing is named: after so many seconds, and so many times the
+/// median of the last parts' durations.
+constexpr double kSilent = 30;
+constexpr double kSilentParts = 10;
+constexpr size_t kDurations = 101;
+/// After a longer time without a tick, nobody's silence means anything.
+constexpr std::chrono::seconds kStopped{5};
+
+double median_of_last(const std::deque<double>& durations) {
+  return durations.empty() ? 0 : median_of(std::vector<double>(durations.begin(), durations.end()));
+}
 
 void check_figures(const PartDone& part) {
   const auto sound = [](double value) { return std::isfinite(value) && value >= 0; };
@@ -47,6 +59,11 @@ int64_t MemberRegistry::remove(uint32_t id) {
   seat_spares();
   settle();
   return parts;
+}
+
+std::string MemberRegistry::name(uint32_t id) const {
+  const auto member = members_.find(id);
+  return member == members_.end() ? fmt::format("a former member ({})", id) : member->second.name;
 }
 
 void MemberRegistry::seat_spares() {
@@ -235,7 +252,10 @@ void MemberRegistry::done(uint32_t id, const PartDone& part) {
   book_->done(id, part.lease, part.step);
   clear_seats();
   reports[*which] = part;
+  durations_.push_back(part.seconds);
+  if (durations_.size() > kDurations) durations_.pop_front();
   Member& member = members_.at(id);
+  member.reported = true;
   ++member.clock;
   ++member.parts;
   member.samples += part.samples;
@@ -261,6 +281,7 @@ void MemberRegistry::complete(int64_t step) {
 }
 
 void MemberRegistry::give_back(uint32_t id, uint64_t lease, int64_t step) {
+  members_.at(id).reported = true;
   if (book_) book_->give_back(id, lease, step);
   clear_seats();
   settle();
@@ -319,9 +340,29 @@ void MemberRegistry::drain() {
 }
 
 void MemberRegistry::tick(Time now) {
+  name_silent(now);
   if (gathered_) return;
   gather(now);
   settle();
+}
+
+/// Nothing ends a lease but its member's loss: a member may be slow, and its work would be done twice.
+void MemberRegistry::name_silent(Time now) {
+  const bool stopped = last_tick_ && now - *last_tick_ > kStopped;  // this process was
+  last_tick_ = now;
+  for (auto& [id, member] : members_) {
+    const bool waits = member.ready || member.wants_pace || !book_ || !book_->holds_work(id);
+    if (std::exchange(member.reported, false) || waits || stopped) {
+      member.heard = now;
+      member.named = false;
+      continue;
+    }
+    const double seconds = std::chrono::duration<double>(now - member.heard).count();
+    if (member.named || seconds < kSilent || seconds < kSilentParts * median_of_last(durations_)) continue;
+    member.named = true;
+    news_.push_back(fmt::format("warning: {} holds a lease, but has completed nothing for {:.0f} s",
+                                member.name, seconds));
+  }
 }
 
 std::vector<MemberInfo> MemberRegistry::members() const {
@@ -329,7 +370,7 @@ std::vector<MemberInfo> MemberRegistry::members() const {
   for (const auto& [id, member] : members_)
     all.push_back({.id = id,
                    .name = member.name,
-                   .working = member.seat.has_value(),
+                   .working = at_work(member),
                    .samples = member.samples,
                    .staleness = member.parts > 0 ? member.staleness / static_cast<double>(member.parts) : 0});
   return all;

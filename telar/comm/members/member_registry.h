@@ -90,14 +90,16 @@ class MemberRegistry {
   void drain();
   bool epoch_finished() const { return !book_ || book_->finished(); }
   int64_t steps_done() const { return book_ ? book_->done_before() : 0; }
-  /// Handles what depends on the clock alone.
+  /// Handles what depends on the clock alone: the wait for the first members, and members that hold work but
+  /// report nothing for 30 seconds and ten times the median of a part's duration; these are named in the
+  /// news.
   void tick(Time now);
 
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
   std::vector<StepDone> take_steps() { return std::exchange(complete_, {}); }
   std::vector<std::string> take_news() { return std::exchange(news_, {}); }
   std::vector<MemberInfo> members() const;
-  const std::string& name(uint32_t id) const { return members_.at(id).name; }
+  std::string name(uint32_t id) const;
 
  private:
   struct Member {
@@ -113,6 +115,9 @@ class MemberRegistry {
     int64_t samples = 0;
     int64_t parts = 0;
     double staleness = 0;  ///< sum over its parts
+    bool reported = true;  ///< since the last tick, or it held no work then
+    Time heard = {};       ///< the last tick for which that is true
+    bool named = false;    ///< in the news, because it reports nothing
   };
   using Entry = std::pair<const uint32_t, Member>;
 
@@ -137,6 +142,7 @@ class MemberRegistry {
   void let_go_on();
   void report_late(Member& member);
   void complete(int64_t step);
+  void name_silent(Time now);
 
   CoordinatorOptions options_;
   std::map<uint32_t, Member> members_;
@@ -154,6 +160,8 @@ class MemberRegistry {
   uint64_t ready_so_far_ = 0;
   int64_t last_round_ = 0;
   std::map<int64_t, std::map<int64_t, PartDone>> reports_;  ///< step, part
+  std::deque<double> durations_;                            ///< seconds of the last parts
+  std::optional<Time> last_tick_;
   std::vector<Answer> answers_;
   std::vector<StepDone> complete_;
   std::vector<std::string> news_;

@@ -1,6 +1,6 @@
 #include "telar/comm/members/requests.h"
 
-#include <span>
+#include <vector>
 
 #include "telar/core/error.h"
 
@@ -9,14 +9,14 @@ namespace telar {
 namespace {
 
 PartDone part_of(const members::Done& done) {
-  return {
-      .lease = done.lease(),
-      .step = done.step(),
-      .samples = done.samples(),
-      .metrics = {done.metrics().begin(), done.metrics().end()},
-      .staleness = done.staleness(),
-      .seconds = done.seconds(),
-      .latency = LatencyCounts(std::span(done.latency().data(), static_cast<size_t>(done.latency_size())))};
+  const std::vector<uint64_t> latency(done.latency().begin(), done.latency().end());
+  return {.lease = done.lease(),
+          .step = done.step(),
+          .samples = done.samples(),
+          .metrics = {done.metrics().begin(), done.metrics().end()},
+          .staleness = done.staleness(),
+          .seconds = done.seconds(),
+          .latency = LatencyCounts(latency)};
 }
 
 }  // namespace

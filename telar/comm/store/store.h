@@ -18,7 +18,7 @@ struct StoreExchange {
   bool push = true;
   bool pull = true;
   float learning_rate = 0;
-  float samples = 0;     ///< number of samples in the pushed sums
+  float samples = 0;     ///< number of samples in the pushed sums; 0: no parameter changes
   uint16_t payload = 0;  ///< payload_number() of what is pushed
   /// The number of the piece of work whose gradient is pushed, from 1 on. The server applies each number once
   /// to a range; a later push of the same one, by whoever, counts as applied. 0: no number, always applied.

@@ -109,7 +109,9 @@ bool StoreBlocks::apply_locked(Block& block, size_t begin, size_t end, const flo
     const StoreScalars scalars{
         .learning_rate = learning_rate, .samples = samples, .step = static_cast<float>(segment.version + 1)};
     const float* part = gradient + (segment.begin - begin);
-    finite &= update_->apply(memory_, segment.begin, segment.end, part, scalars);
+    // A sum without samples (all messages of a batch were damaged) has no mean to update with. It counts as
+    // an update, because steps count so.
+    if (samples > 0) finite &= update_->apply(memory_, segment.begin, segment.end, part, scalars);
     ++segment.version;
     if (ledger_ != nullptr) ledger_->reached(segment.version);
   });
@@ -247,11 +249,8 @@ bool StoreBlocks::close_if_complete(Block& block, const std::shared_ptr<StoreSum
   for (size_t i = 0; i < sum->in.size(); ++i)
     if (!sum->in[i] && !sum->given_up[i]) return false;
   if (!sum->works.empty()) {
-    // A sum without samples (all messages of a batch were damaged) has no mean to update with.
-    if (sum->samples > 0) {
-      sum->finite = apply_locked(block, sum->begin, sum->end, sum->floats.as<float>().data(),
-                                 sum->learning_rate, sum->samples);
-    }
+    sum->finite = apply_locked(block, sum->begin, sum->end, sum->floats.as<float>().data(),
+                               sum->learning_rate, sum->samples);
     for (const int64_t work : sum->works) block.note(sum->begin, sum->end, work);
   }
   if (sum->floats.size() > 0) release_sum(*sum);
