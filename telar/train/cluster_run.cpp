@@ -440,6 +440,10 @@ int64_t ClusterRun::working() const {
   return std::ranges::count_if(members, &MemberInfo::working);
 }
 
+std::optional<int64_t> ClusterRun::wanted() const {
+  return policy_ ? std::optional(policy_->wanted()) : std::nullopt;
+}
+
 RunLosses ClusterRun::losses() const {
   RunLosses losses{.servers = {}, .workers = coordinator_->losses()};
   for (const auto& client : clients_) losses.servers.push_back(client->losses());

@@ -61,6 +61,8 @@ class ClusterRun final : public StepSource {
   RunLosses losses() const;
   /// Members that have asked for work, without spares.
   int64_t working() const;
+  /// The number of workers that the load needs, if it follows the load.
+  std::optional<int64_t> wanted() const;
 
  private:
   std::function<void(const std::string&)> note();

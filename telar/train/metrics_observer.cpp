@@ -58,6 +58,9 @@ void MetricsObserver::step_done(const StepReport& report, const TrainingState& s
       add("telar_lag_seconds", "Seconds in which these messages would be used at the present rate", gauge,
           *seconds);
   }
+  if (sources_.workers_wanted)
+    add("telar_workers_wanted", "Workers that the load needs", gauge,
+        static_cast<double>(sources_.workers_wanted()));
   if (sources_.left_out)
     add("telar_left_out_messages_total", "Damaged messages that were left out", counter,
         static_cast<double>(sources_.left_out()));

@@ -17,6 +17,7 @@ struct MetricsSources {
   std::vector<std::string> metrics;              ///< names of a step's metrics
   const StreamPace* pace = nullptr;              ///< of a stream; otherwise null
   std::function<int64_t()> workers;              ///< that make the steps now
+  std::function<int64_t()> workers_wanted = {};  ///< if their number follows the load
   std::function<double()> staleness = {};        ///< with parameter servers
   std::function<int64_t()> left_out = {};        ///< messages, of a stream
   std::function<int64_t()> repeated_parts = {};  ///< of batches, with parameter servers

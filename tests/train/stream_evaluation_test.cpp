@@ -378,6 +378,7 @@ TEST(StreamEvaluation, PrometheusReadsTheTrainingAfterEachStep) {
   MetricsObserver observer("127.0.0.1:0", {.metrics = {"loss", "accuracy"},
                                            .pace = &pace,
                                            .workers = [] { return int64_t{3}; },
+                                           .workers_wanted = [] { return int64_t{4}; },
                                            .left_out = [] { return int64_t{5}; },
                                            .repeated_parts = [] { return int64_t{7}; }});
   const auto session = evaluated_session();
@@ -394,6 +395,7 @@ TEST(StreamEvaluation, PrometheusReadsTheTrainingAfterEachStep) {
   EXPECT_TRUE(shows("telar_lag_messages", kSteps * kEvaluatedBatch));
   EXPECT_TRUE(shows("telar_lag_seconds", kSteps * kEvaluatedBatch / pace.rate()));
   EXPECT_TRUE(shows("telar_workers", 3));
+  EXPECT_TRUE(shows("telar_workers_wanted", 4));
   EXPECT_TRUE(shows("telar_left_out_messages_total", 5));
   EXPECT_TRUE(shows("telar_repeated_parts_total", 7));
   EXPECT_TRUE(shows("telar_learning_rate", 0.1));
