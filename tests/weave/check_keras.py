@@ -252,7 +252,8 @@ def check(telar, script, folder, target):
         return ["telar weave: %d: %s" % (answer.returncode, answer.stderr.strip())]
     if "# text only:" in source or ("# keras 2:" in source and keras_version() >= 3):
         return None
-    if "# keras 3 for tf.distribute:" in source and target != "horovod" and keras_version() < 3:
+    other = 2 if keras_version() >= 3 else 3
+    if "# keras %d for tf.distribute:" % other in source and target != "horovod":
         return None
     complaints = []
     together = os.path.join(folder, "together")

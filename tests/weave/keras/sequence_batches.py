@@ -1,4 +1,5 @@
 """A Sequence that shuffles itself, a generator with steps_per_epoch, an ImageDataGenerator."""
+# keras 2 for horovod: Keras 3 takes no iterator of itertools; Horovod does not know Keras 3
 # not equal: which batches meet in a step is the Sequence's and the generator's affair
 # other output: so the figures differ
 import numpy as np

@@ -1,4 +1,5 @@
 """The learning rate grows over the first epochs."""
+# keras 2 for horovod: keras.backend.get_value is gone from Keras 3, which Horovod does not know
 # weave with: --warmup 2
 # not equal: the original does not warm up
 # other output: so its figures differ

@@ -12,6 +12,18 @@ from ..record import Record
 from . import data, distribution, horovod, noise, outputs, training
 
 
+def leave_sessions_alone():
+    """Keras on TensorFlow 1's sessions does not run with eager functions."""
+    def observed(disable):
+        def disable_eager(*arguments):
+            tf.config.run_functions_eagerly(False)
+            return disable(*arguments)
+        return disable_eager
+
+    for name in ("disable_v2_behavior", "disable_eager_execution"):
+        setattr(tf.compat.v1, name, observed(getattr(tf.compat.v1, name)))
+
+
 class Observer:
     """Watches what the program does from now on. `settings`: as verify.py writes them."""
 
@@ -24,6 +36,7 @@ class Observer:
             self.records += [Record(settings["folder"], settings) for _ in range(settings["world"] - 1)]
             distribution.use_logical_devices(settings["world"])
         tf.config.run_functions_eagerly(True)
+        leave_sessions_alone()
         noise.without_random_layers(record)
         noise.without_batch_statistics(record)
         passes = data.Passes(self.records)

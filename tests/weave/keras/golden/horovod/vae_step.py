@@ -1,4 +1,5 @@
 """A variational autoencoder on arrays without labels: a layer that draws, a train_step with three figures."""
+# keras 2 for tf.distribute: Keras 3 builds a model before it trains under a strategy, and this one has no call()
 # not equal: random numbers of each process
 import numpy as np
 import tensorflow as tf

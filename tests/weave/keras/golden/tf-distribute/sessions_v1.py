@@ -1,5 +1,6 @@
 """TensorFlow 1: a session with a configuration, Keras on it."""
 # keras 2: sessions and backend.set_session are gone from Keras 3
+# not verified for horovod: the stand-in of Horovod does not compute in sessions
 # other output: Horovod averages the figures of an epoch, which TensorFlow 1 rounds
 import numpy as np
 import tensorflow.compat.v1 as tf
