@@ -30,7 +30,8 @@ class ThreadParts {
   /// Adds a part. `pd` was created for one thread. A negative region is omitted.
   template <typename PrimitiveDesc>
   void add(const PrimitiveDesc& pd, const dnnl::primitive& primitive, Arguments arguments) {
-    add_part(primitive, std::move(arguments), pd.scratchpad_desc());
+    const Desc scratchpad = pd.scratchpad_desc();
+    add_part(primitive, std::move(arguments), scratchpad);
   }
 
   /// What the step does besides its primitives. Either function may be empty.
