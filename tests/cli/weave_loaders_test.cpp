@@ -187,7 +187,9 @@ TEST_F(WeaveLoaders, GiveNumbersThatCanBeLeftIfTheyAreOnlyShown) {
   EXPECT_TRUE(says(left.err, "left as it is: meter: the first process shows the numbers of its own batches"));
   EXPECT_TRUE(says(left.out, "DistributedSampler("));
   for (const std::string decision :
-       {"    schedule.step(most)\n", "    if most < 1:\n        break\n",
+       {"    for group in optimizer.param_groups:\n        group['lr'] = most\n",
+        "    optimizer.note(most)\n", "    schedule.factor = most\n", "    schedule.step(most)\n",
+        "    if most < 1:\n        break\n",
         "    best = [most]\n    while best[-1] > 3:\n        train(Meter())\n"}) {
     const CommandResult decides = weave(script(decision), "--only-training");
     EXPECT_EQ(decides.code, 3) << decision << decides.out;

@@ -30,7 +30,7 @@ bool shows(const Names& names, const Node& call) {
 
 /// Calls that keep their arguments in their object.
 bool keeps(const Node& call) {
-  static constexpr std::array<std::string_view, 3> kMethods = {"append", "extend", "update"};
+  static constexpr std::array<std::string_view, 2> kMethods = {"append", "extend"};
   return is_one_of(call, kMethods);
 }
 
@@ -68,13 +68,13 @@ bool is_only_shown(const Names& names, const Node& mention, const Node& containe
   if (mention.store) return true;
   for (const Node* around = mention.parent; around != statement; around = around->parent) {
     if (!around->is(Kind::call)) continue;
-    if (shows(names, *around)) return true;
     const bool is_receiver = is_inside(&mention, around->child("func"));
+    if (!is_receiver && names.called_function(around) != nullptr) return false;
+    if (shows(names, *around)) return true;
     if (is_receiver && around->parent == statement && statement->is(Kind::expr))
       return true;  // changes itself
     if (!is_receiver && keeps(*around))
       return are_only_shown(names, *around->child("func")->child("value"), steps);
-    if (!is_receiver && names.called_function(around) != nullptr) return false;
   }
   if (statement->is(Kind::return_)) return result_is_only_shown(names, *statement, container, steps);
   if (statement->is(Kind::for_) && is_inside(&mention, statement->child("iter")))
@@ -82,9 +82,13 @@ bool is_only_shown(const Names& names, const Node& mention, const Node& containe
   const bool adds = statement->is(Kind::aug_assign);
   if (!adds && !statement->is(Kind::assign)) return false;
   const Nodes targets = adds ? Nodes{} : statement->list("targets");
+  // What is put into something else, as in `group["lr"] = total`, may be read by a library.
   const auto is_shown = [&](const Node* target) {
     const Node* of = target->is(Kind::subscript) ? target->child("value") : target;
-    return is_inside(&mention, target) || may_be_same(*of, container) || are_only_shown(names, *of, steps);
+    const bool is_own = target->is(Kind::name) || target->is(Kind::tuple) ||
+                        (target->is(Kind::attribute) && target->child("value")->text == "self");
+    return is_inside(&mention, target) || may_be_same(*of, container) ||
+           (is_own && are_only_shown(names, *of, steps));
   };
   return adds ? is_shown(statement->child("target")) : std::all_of(targets.begin(), targets.end(), is_shown);
 }
