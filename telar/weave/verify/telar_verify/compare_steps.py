@@ -98,7 +98,8 @@ def gradients(ranks, single, plan, origin):
         return Row("gradients", EXCLUDED, ranks[0]["unseen"])
     excluded = dict(single["excluded"], **ranks[0]["excluded"])
     # In half precision, an optimizer that scales the loss skips steps whose gradients overflow.
-    if len(mine) != len(theirs) and not single["early_end"] and plan["epochs"] != "divide" and not excluded:
+    may_skip = any("half precision" in reason for reason in excluded)
+    if len(mine) != len(theirs) and not single["early_end"] and plan["epochs"] != "divide" and not may_skip:
         return Row("gradients", DIFFERS, "the ranks make %s, the sequential program %d" % (
             plural(len(mine), "step"), len(theirs)))
     worst, compared, closures = 0.0, 0, 0
