@@ -65,7 +65,7 @@ void check_verify_arguments(const WeaveArguments& arguments) {
   if (!arguments.verify) {
     if (arguments.verification.any_given())
       throw user_error(
-          "--steps, --limit-samples, --deadline and --woven are for --verify, which is not given");
+          "--steps, --limit-samples, --deadline, --fake-data and --woven are for --verify, which is not given");
     return;
   }
   if (arguments.run || arguments.diff || arguments.explain || arguments.check || arguments.describe ||

@@ -66,6 +66,7 @@ nlohmann::json plan_of(const Verification& what, const VerifyArguments& argument
           {"threads", std::max(1, cores / what.processes)},
           {"steps", arguments.steps > 0 ? arguments.steps : kSteps},
           {"limit_samples", arguments.limit_samples},
+          {"fake_data", arguments.fake_data},
           {"seconds", arguments.deadline > 0 ? arguments.deadline : kSeconds},
           {"global_batch", what.keep_global_batch ? "keep" : "grow"},
           {"epochs", what.divide_epochs ? "divide" : "keep"},
@@ -80,20 +81,24 @@ void add_verify_options(Verb& verb, VerifyArguments& arguments) {
   verb.option("--steps", arguments.steps,
               "With --verify: number of batches of each pass over a loader that are used (5)")
       .between(1, kMost);
-  verb.option("--limit-samples", arguments.limit_samples,
-              "With --verify: number of samples that each data set of PyTorch is cut to")
+  verb.option(
+          "--limit-samples", arguments.limit_samples,
+          "With --verify: number of samples that each data set of PyTorch is cut to, or each random one of Keras has")
       .between(1, kMost);
   verb.option("--deadline", arguments.deadline,
               "With --verify: seconds after which a program that has not ended is stopped (600)")
       .between(1, kMost);
+  verb.flag(
+      "--fake-data", arguments.fake_data,
+      "With --verify: random data of the same form in the place of data sets of torchvision and Keras that are missing");
   verb.option("--woven", arguments.woven,
               "With --verify: compare this parallel script, for example one that you have changed by hand");
 }
 
 int verify(const Verification& what, const VerifyArguments& arguments) {
-  if (arguments.limit_samples > 0 && !what.is_pytorch)
+  if (arguments.limit_samples > 0 && !what.is_pytorch && !arguments.fake_data)
     throw user_error(
-        "--limit-samples cuts the data sets of PyTorch; this script trains with Keras: cut its data in the script, or give --steps");
+        "--limit-samples cuts the data sets of PyTorch, and those of --fake-data; this script trains with Keras: cut its data in the script, or give --steps");
   const Harness harness;
   const fs::path plan = harness.folder() / "plan.json";
   write_file(plan, plan_of(what, arguments, harness.folder()).dump());

@@ -11,12 +11,15 @@ namespace telar::cli {
 
 /// The options of `telar weave --verify`; zero or empty: not given.
 struct VerifyArguments {
-  int steps = 0;          ///< of each pass over a loader
-  int limit_samples = 0;  ///< of each data set
-  int deadline = 0;       ///< seconds
-  std::string woven;      ///< a file that is compared instead of what weave writes
+  int steps = 0;           ///< of each pass over a loader
+  int limit_samples = 0;   ///< of each data set
+  int deadline = 0;        ///< seconds
+  bool fake_data = false;  ///< random data in the place of data sets that are missing
+  std::string woven;       ///< a file that is compared instead of what weave writes
 
-  bool any_given() const { return steps > 0 || limit_samples > 0 || deadline > 0 || !woven.empty(); }
+  bool any_given() const {
+    return steps > 0 || limit_samples > 0 || deadline > 0 || fake_data || !woven.empty();
+  }
 };
 
 void add_verify_options(Verb& verb, VerifyArguments& arguments);

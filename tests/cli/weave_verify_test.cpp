@@ -17,7 +17,8 @@ class WeaveVerify : public WeaveCase {
 };
 
 TEST_F(WeaveVerify, NeedsTheFlagForItsOptions) {
-  for (const char* option : {"--steps 3", "--limit-samples 3", "--deadline 3", "--woven train.py"})
+  for (const char* option :
+       {"--steps 3", "--limit-samples 3", "--deadline 3", "--fake-data", "--woven train.py"})
     expect_refused(std::string("train.py ") + option, "are for --verify");
   expect_refused("--verify --steps 0 train.py", "--steps");
 }

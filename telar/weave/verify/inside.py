@@ -38,6 +38,7 @@ def load_replay(sources):
 
 def run(settings, record):
     """Runs the script; returns the exit code and the reason of a failure."""
+    from telar_verify import fakes
     from telar_verify.record import End, Refused
 
     try:
@@ -57,7 +58,7 @@ def run(settings, record):
                   if frame.filename.startswith(record.folder + os.sep)]
         where = " at line %d of %s" % (places[-1][1], places[-1][0]) if places else ""
         text = traceback.format_exception_only(type(error), error)[-1].strip()
-        return 1, text.splitlines()[0][:300] + where
+        return 1, text.splitlines()[0][:300] + where + fakes.advice(error, text, settings["fake_data"])
 
 
 def main():

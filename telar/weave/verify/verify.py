@@ -9,7 +9,7 @@ import time
 from telar_verify import compare_outputs, compare_samples, compare_steps
 from telar_verify.lines import Origin
 from telar_verify.processes import IDLE, Process, free_port, wait
-from telar_verify.rows import DIFFERS, EXCLUDED, OK, Row, plural
+from telar_verify.rows import DIFFERS, EXCLUDED, FAKE, OK, Row, plural
 from telar_verify.workspace import Workspace
 
 WRONG, NOT_POSSIBLE = 1, 2
@@ -48,7 +48,23 @@ def mapped(text, origin):
     line, of, path = tail.partition(" of ")
     if not found or not of or not line.isdigit():
         return text
-    return "%s, at %s" % (head, origin.of((path, int(line))))
+    path, semicolon, advice = path.partition("; ")
+    return "%s, at %s%s" % (head, origin.of((path, int(line))), semicolon + advice)
+
+
+def fakes_row(processes):
+    """What had random data in its place in any process; None if nothing had."""
+    parts, stand_ins = {}, set()
+    for one in processes:
+        stand_ins.update(one["stand_ins"])
+        for name, found in one["fakes"].items():
+            parts.setdefault(name, []).extend(part for part in found if part not in parts.get(name, []))
+    if not parts and not stand_ins:
+        return None
+    texts = [name + (" (%s)" % ", ".join(sorted(found)) if found else "") for name, found in sorted(parts.items())]
+    details = ["in place of the real ones, which are missing"] if texts else []
+    details += ["%s is not installed: a stand-in with its usual classes was used" % one for one in sorted(stand_ins)]
+    return Row("data", FAKE, ", ".join(texts) or "nothing", details)
 
 
 def show(rows, plan, seconds, neutral):
@@ -61,6 +77,8 @@ def show(rows, plan, seconds, neutral):
     wrong = [row.name for row in rows if row.verdict == DIFFERS]
     left = [row.name for row in rows if row.verdict == EXCLUDED]
     verdict = "the woven script does what the sequential one does"
+    if any(row.verdict == FAKE for row in rows):
+        verdict += ", on random data"
     if left:
         verdict += "; not compared: " + ", ".join(left)
     if wrong:
@@ -151,7 +169,8 @@ def verify(plan, folder, started):
         single = started[-1].data()["ranks"][0]
         rows = compare(plan, data, single, folders, origin, lambda: each_batch(plan, folder, started, sources))
     neutral = set(single["neutral"]).union(*[one["neutral"] for one in data])
-    return show([ended] + rows, plan, time.time() - begin, neutral)
+    fakes = fakes_row(data + [single])
+    return show([fakes] * (fakes is not None) + [ended] + rows, plan, time.time() - begin, neutral)
 
 
 def each_batch(plan, folder, started, sources):

@@ -38,6 +38,8 @@ class Record:
         self.by_keras = False  # whether Keras may print progress bars
         self.started_later = False  # whether the ranks' parameters are made equal after the first step
         self.weights = []  # the first values of a model's weights, where they are observed
+        self.fakes = {}  # what has random data in its place (--fake-data): by name, its parts
+        self.stand_ins = set()  # modules that are not installed
         self.ticks = 0
 
     def place(self):
@@ -52,6 +54,11 @@ class Record:
 
     def exclude(self, reason):
         self.excluded.setdefault(reason, self.place())
+
+    def fake(self, name, part):
+        parts = self.fakes.setdefault(name, [])
+        if part and part not in parts:
+            parts.append(part)
 
     def under_way(self):
         return [(one.loader, one.number) for one in self.passes if one.active]
@@ -94,4 +101,6 @@ class Record:
             "weights": self.weights,
             "by_keras": self.by_keras,
             "started_later": self.started_later,
+            "fakes": self.fakes,
+            "stand_ins": sorted(self.stand_ins),
         }

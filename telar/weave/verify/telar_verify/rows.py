@@ -1,6 +1,6 @@
 """The table of a verification."""
 
-OK, DIFFERS, EXCLUDED, NOTHING = "right", "WRONG", "not compared", "-"
+OK, DIFFERS, EXCLUDED, NOTHING, FAKE = "right", "WRONG", "not compared", "-", "random"
 
 
 class Row:

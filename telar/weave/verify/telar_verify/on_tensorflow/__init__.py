@@ -8,6 +8,7 @@ import random
 import numpy as np
 import tensorflow as tf
 
+from .. import fakes
 from ..record import Record
 from . import data, distribution, horovod, noise, outputs, training
 
@@ -49,6 +50,8 @@ class Observer:
         if settings["target"] == "horovod" and settings["world"] > 1:
             horovod.install()
             record.started_later = True
+        if settings["fake_data"]:
+            fakes.install_for_keras(record, settings)
 
     def before_print(self):
         self.steps.note_rates()

@@ -4,7 +4,7 @@ import sys
 
 import torch
 
-from .. import files
+from .. import fakes, files
 from . import data, horovod, noise, training
 
 
@@ -24,6 +24,8 @@ class Observer:
         data.watch_loaders(record, draws)
         if settings["target"] == "horovod" and settings["world"] > 1:
             horovod.install(self.steps)
+        if settings["fake_data"]:
+            fakes.install_for_torch(record)
         torch.set_num_threads(settings["threads"])
 
     def before_print(self):
