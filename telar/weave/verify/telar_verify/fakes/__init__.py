@@ -13,9 +13,11 @@ MISSING = ("URLError", "HTTPError", "ConnectionError", "gaierror", "URL fetch fa
 prepare = None  # what the stand-in of torchvision does with itself when it is imported
 
 
-def advice(error, text, is_fake):
-    """What to add to the message of an exception that ended the script."""
-    if not isinstance(error, FileNotFoundError) and not any(one in text for one in MISSING):
+def advice(error, text, is_fake, written):
+    """What to add to the message of an exception that ended the script. `written`: paths."""
+    is_missing = isinstance(error, FileNotFoundError) and not any(
+        os.path.basename(one) == os.path.basename(str(error.filename)) for one in written)
+    if not is_missing and not any(one in text for one in MISSING):
         return ""
     return "; " + (UNKNOWN if is_fake else OFFER)
 

@@ -40,7 +40,9 @@ class FakeImages:
         if not -len(self) <= index < len(self):
             raise IndexError("there is no sample %d of %d" % (index, len(self)))
         index %= len(self)
-        return picture(randoms.pixels(self.telar_form.size, *self.telar_key, index)), self.telar_target(index)
+        form, label = self.telar_form, self.telar_labels[index:index + 1]
+        return picture(randoms.images(form.size, label, len(form.classes), *self.telar_key, index)[0]), \
+            self.telar_target(index)
 
     def telar_target(self, index):
         return int(self.telar_labels[index])
@@ -72,7 +74,9 @@ class FakeFolder(FakeImages):
 
 def fake_picture(path):
     # The copies of the user's folder have other paths.
-    return picture(randoms.pixels(forms.PHOTO, "folder", *path.split(os.sep)[-3:]))
+    inside = path.split(os.sep)[-3:]
+    label = np.array([forms.FOLDER_CLASSES.index(inside[-2])])
+    return picture(randoms.images(forms.PHOTO, label, len(forms.FOLDER_CLASSES), "folder", *inside)[0])
 
 
 def give(dataset, **values):
@@ -111,14 +115,15 @@ def fill(dataset, name, given, record):
         chosen = given.get("target_type", "attr")
         give(dataset, telar_labels=labels, targets=labels.tolist(),
              telar_targets=[chosen] if isinstance(chosen, str) else list(chosen))
-    elif form.layout == "HW":
-        give(dataset, data=torch.from_numpy(randoms.pixels((count,) + form.size[:2], *key)),
-             targets=torch.from_numpy(labels))
+        record.fake(name, "%s %d" % (split, count))
+        return
+    images = randoms.images(form.size, labels, len(form.classes), *key)
+    if form.layout == "HW":
+        give(dataset, data=torch.from_numpy(images[..., 0]), targets=torch.from_numpy(labels))
     elif form.layout == "HWC":
-        give(dataset, data=randoms.pixels((count,) + form.size, *key), targets=labels.tolist())
+        give(dataset, data=images, targets=labels.tolist())
     else:
-        height, width, channels = form.size
-        give(dataset, data=randoms.pixels((count, channels, height, width), *key), labels=labels)
+        give(dataset, data=np.ascontiguousarray(images.transpose(0, 3, 1, 2)), labels=labels)
     record.fake(name, "%s %d" % (split, count))
 
 

@@ -50,7 +50,9 @@ class Maker:
         """Images and labels of a data set of keras.datasets."""
         shape, classes, *counts = forms.ARRAYS[name]
         count = self.count(counts[split == "test"])
-        return randoms.pixels((count,) + shape, name, split), randoms.labels(count, classes, name, split)
+        labels = randoms.labels(count, classes, name, split)
+        images = randoms.images(shape if len(shape) == 3 else shape + (1,), labels, classes, name, split)
+        return images.reshape((count,) + shape), labels
 
     def npz(self, name):
         """The file of a data set of keras.datasets."""
@@ -125,16 +127,17 @@ class Maker:
 
     def folders(self, root, names, are_texts, key):
         """Folders of texts or images, one for each class."""
-        for name in names:
+        for number, name in enumerate(names):
             folder = os.path.join(root, name)
             os.makedirs(folder, exist_ok=True)
             count = self.count(REVIEWS if are_texts else PHOTOS)
-            for at in range(count):
-                if are_texts:
+            if are_texts:
+                for at in range(count):
                     with open(os.path.join(folder, "%d.txt" % at), "w") as out:
                         out.write(randoms.text(WORDS_OF_A_REVIEW, key, name, at))
-                else:
-                    write_png(os.path.join(folder, "%04d.png" % at), randoms.pixels(PHOTO, key, name, at))
+                continue
+            for at, image in enumerate(randoms.images(PHOTO, np.full(count, number), len(names), key, name)):
+                write_png(os.path.join(folder, "%04d.png" % at), image)
         return root
 
     def known(self, name):

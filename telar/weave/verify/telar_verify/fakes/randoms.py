@@ -17,6 +17,26 @@ def pixels(shape, *key):
     return np.frombuffer(bytearray(generator(*key).bytes(count)), np.uint8).reshape(shape)
 
 
+def patterns(size, classes, name):
+    """An image of a few grey or coloured squares for each class; grey ones are mostly black, as digits are."""
+    height, width, channels = size
+    squares = pixels((classes, 7, 7, channels), "patterns", name)
+    if channels == 1:
+        squares[squares < 160] = 0
+    rows, columns = (np.arange(count) * 7 // count for count in (height, width))
+    return squares[:, rows][:, :, columns] // 4 * 3
+
+
+def images(size, labels, classes, name, *key):
+    """An image [H, W, C] for each label: the pattern of its class, and noise. So a network can learn them."""
+    drawn = pixels((len(labels),) + size, name, *key)
+    drawn >>= 2
+    known = patterns(size, classes, name)
+    for at in range(0, len(labels), 1000):
+        drawn[at:at + 1000] += known[labels[at:at + 1000] % classes]
+    return drawn
+
+
 def labels(count, classes, *key):
     """Labels from 0; each class occurs if there are enough samples."""
     return generator(*key).permutation(np.arange(count, dtype=np.int64) % classes)
