@@ -71,6 +71,8 @@ void share_dataset(KerasWeaving& weaving, const Node* expression);
 bool counts_shared(const KerasWeaving& weaving, const Node* expression);
 /// tf.distribute: makes the call save to `path` on the chief and to a temporary folder on the other workers.
 void save_on_chief(KerasWeaving& weaving, const Node* call, const Node* path);
+/// Why a learning rate is multiplied.
+inline constexpr const char* kWhyRatesGrow = "each step averages over that many times as many samples";
 /// Multiplies a learning rate; for a schedule, multiplies its rates and divides its steps. Throws Refusal.
 void scale_keras_rate(KerasWeaving& weaving, const Node* rate);
 
