@@ -169,7 +169,7 @@ int verify_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
   what.target = reply.target;
   what.is_pytorch = reply.is_pytorch;
   what.processes = arguments.processes;
-  what.keep_global_batch = arguments.global_batch == "keep";
+  what.keep_global_batch = arguments.global_batch == "keep" || reply.divides_steps;
   what.divide_epochs = arguments.epochs == "divide";
   what.warmup = arguments.warmup;
   what.leaves_numbers = !reply.notes.empty();

@@ -43,8 +43,9 @@ struct Reply {
   std::string notes;        ///< one line for each thing that was left as it is, by --only-training
   std::string message;      ///< refused: file, line, construct, decision; already parallel: the reason
   std::string json;
-  std::string target;       ///< requested or chosen
-  bool is_pytorch = false;  ///< and not Keras or TensorFlow
+  std::string target;          ///< requested or chosen
+  bool is_pytorch = false;     ///< and not Keras or TensorFlow
+  bool divides_steps = false;  ///< the processes divide the samples of each step; the learning rate stays
 };
 
 /// The type of the function that the module exports as kEntry. Throws telar::Error.

@@ -141,8 +141,11 @@ void write(const Names& names, Framework framework, const Request& request,
                  : choices.target == Target::horovod ? "horovod"
                                                      : "tf-distribute";
   if (framework == Framework::pytorch) {
-    write_torch(names, read_torch(names), choices, edits);
+    const TorchProgram program = read_torch(names);
+    reply.divides_steps = choices.keep_global_batch || program.share.has_value();
+    write_torch(names, program, choices, edits);
   } else {
+    reply.divides_steps = choices.keep_global_batch;
     write_keras(names, read_keras(names), choices, edits);
   }
   const std::vector<Edited> woven = edits.apply();

@@ -143,6 +143,38 @@ TEST_F(WeaveEpochs, ReportsWhereATrainingIsPassedOn) {
       says(refusal(made + "model.fit([1], [1])\ntrain = model.fit\ntrain([1], [1])\n", ""), "train.py:6: "));
 }
 
+TEST_F(WeaveEpochs, AreNotDividedWithoutALoader) {
+  const std::string script = read_text(std::filesystem::path(TELAR_CORPUS) / "full_batch.py");
+  for (const char* option : {"--epochs divide", "--warmup 2"}) {
+    const CommandResult result = weave(script, option);
+    EXPECT_EQ(result.code, 3) << option;
+    EXPECT_TRUE(says(result.err, "does not come from a torch.utils.data.DataLoader")) << result.err;
+  }
+}
+
+TEST_F(WeaveEpochs, OfAFunctionWithoutALoaderTakeItsParameters) {
+  const std::string script = R"(import torch
+from torch import nn, optim
+
+
+def fit(model, optimizer, x, y):
+    for epoch in range(3):
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+torch.manual_seed(1)
+net = nn.Linear(2, 1)
+fit(net, optim.SGD(net.parameters(), lr=0.1), torch.rand(9, 2), torch.rand(9, 1))
+)";
+  const CommandResult result = weave(script);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(says(result.out, "    own_x = own_part(x, x.size(0))")) << result.out;
+  EXPECT_TRUE(says(result.out, "lr=0.1)")) << "the learning rate stays";
+}
+
 }  // namespace
 }  // namespace telar::test
 #endif

@@ -53,14 +53,16 @@ bool computes_gradients(const TorchWeaving& w, const Node* node) {
       }
     }
   }
-  for (const TorchLoop& loop : w.program.loops) {
-    if (!loop.trains) continue;
-    if (is_inside(node, loop.loop)) return true;
+  std::vector<const Node*> loops;
+  for (const TorchLoop& loop : w.program.loops)
+    if (loop.trains) loops.push_back(loop.loop);
+  if (w.program.share) loops.push_back(w.program.share->loop);
+  for (const Node* loop : loops) {
+    if (is_inside(node, loop)) return true;
     const Node* function = function_of(node);
     const Node* outer = function == nullptr ? nullptr : class_of(function);
     if (function == nullptr || (outer != nullptr && w.names.derives(outer, {"torch.nn.Module"}))) continue;
-    if (reaches(w.names, loop.loop,
-                [&](const Node* call) { return w.names.called_function(call) == function; }))
+    if (reaches(w.names, loop, [&](const Node* call) { return w.names.called_function(call) == function; }))
       return true;
   }
   return false;

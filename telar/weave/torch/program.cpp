@@ -337,7 +337,7 @@ class TorchReader {
   }
 
   /// The batch of a backward pass outside all loops over a DataLoader has an unknown source.
-  void check_every_backward() const {
+  void check_every_backward() {
     if (program_.optimizers.empty()) return;
     for (const Node* backward : names_.calls()) {
       if (!is_backward(backward) || in_training_loop(backward, 6) || is_in_unused(backward)) continue;
@@ -346,10 +346,20 @@ class TorchReader {
         if (same_function && draws_in_loop(call, [](const TorchLoader&) { return true; }))
           refuse_drawing(call);
       }
-      refuse(backward, why_not_divided(names_, program_, backward));
+      std::string why;
+      if (trains_by_loops() || program_.share) {
+        refuse(backward, why_not_divided(names_, program_, backward, why));
+      }
+      program_.share = read_share(names_, program_, backward, why);
+      if (!program_.share) refuse(backward, why_not_divided(names_, program_, backward, why));
     }
     for (const Node* call : names_.calls())
       if (draws_in_loop(call, [](const TorchLoader& loader) { return loader.trains; })) refuse_drawing(call);
+  }
+
+  bool trains_by_loops() const {
+    return std::any_of(program_.loops.begin(), program_.loops.end(),
+                       [](const TorchLoop& loop) { return loop.trains; });
   }
 
   bool in_training_loop(const Node* node, int depth) const {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "telar/weave/python/names.h"
+#include "telar/weave/torch/shares.h"
 #include "telar/weave/write/edits.h"
 
 namespace telar::weave {
@@ -64,6 +66,7 @@ struct TorchProgram {
   std::vector<TorchLoader> loaders;
   std::vector<TorchPasser> passers;
   std::vector<TorchLoop> loops;
+  std::optional<TorchShare> share;  ///< the training step, if it has no loader
   std::vector<const Node*> schedulers;
 
   /// The loader that a call creates, or whose batches the object that it creates passes on; null if none.

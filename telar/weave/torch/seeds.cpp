@@ -33,6 +33,7 @@ class Seeds {
     for (const TorchLoop& loop : w_.program.loops) {
       if (loop.trains) part(loop);
     }
+    if (w_.program.share) part({w_.program.share->loop, {}, {}, nullptr, true});
   }
 
  private:
@@ -48,7 +49,8 @@ class Seeds {
     if (callee == "torch.utils.data.random_split" || callee.starts_with("torch.rand") ||
         callee.starts_with("torch.normal"))
       return 0;
-    if (callee == "sklearn.model_selection.train_test_split") return 1;
+    if (callee == "sklearn.model_selection.train_test_split" || callee.starts_with("sklearn.datasets.make_"))
+      return 1;
     if (callee.starts_with("numpy.random."))
       return callee == "numpy.random.RandomState" || callee == "numpy.random.default_rng" ? -1 : 1;
     return callee.starts_with("random.") && callee != "random.Random" ? 2 : -1;
@@ -73,6 +75,7 @@ class Seeds {
     for (const TorchLoop& loop : w_.program.loops) {
       if (is_inside(node, loop.loop)) return true;
     }
+    if (w_.program.share && is_inside(node, w_.program.share->loop)) return true;
     const Node* owner = class_of(node);
     return owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"});
   }

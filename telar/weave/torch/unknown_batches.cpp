@@ -59,15 +59,20 @@ bool stays_in(const Names& names, const Node* expression, const Node* loop) {
 
 }  // namespace
 
-std::string why_not_divided(const Names& names, const TorchProgram& program, const Node* backward) {
+std::string why_not_divided(const Names& names, const TorchProgram& program, const Node* backward,
+                            const std::string& reason) {
+  const std::string because = reason.empty() ? "" : " (" + reason + ")";
   const std::vector<const Node*> inputs = inputs_of_models(names, program, backward);
   const Node* loop = loop_of_step(backward);
   const bool is_whole = loop != nullptr && !inputs.empty() &&
                         std::all_of(inputs.begin(), inputs.end(),
                                     [&](const Node* input) { return stays_in(names, input, loop); });
   if (is_whole)
-    return "each step computes the gradient of all samples at once (full batch), so there are no batches that the processes could share; put the samples into a TensorDataset and loop over a torch.utils.data.DataLoader";
-  return "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader; put the data into a Dataset (text in columns: one stretch of text for each sample) and loop over a DataLoader, so that each process can take its share";
+    return "each step computes the gradient of all samples at once (full batch), and weave cannot prove that the processes may divide them" +
+           because + "; put the samples into a TensorDataset and loop over a torch.utils.data.DataLoader";
+  return "the batch of this backward pass does not come from a loop over a torch.utils.data.DataLoader" +
+         because +
+         "; put the data into a Dataset (text in columns: one stretch of text for each sample) and loop over a DataLoader, so that each process can take its share";
 }
 
 std::string why_no_module(const Names& names, const Node* parameters) {

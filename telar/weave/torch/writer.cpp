@@ -37,11 +37,15 @@ bool TorchWeaving::calls_model(const Node* call) const {
   return false;
 }
 
-void write_torch(const Names& names, const TorchProgram& program, const Choices& choices, Edits& edits) {
+void write_torch(const Names& names, const TorchProgram& program, const Choices& asked, Edits& edits) {
+  Choices choices = asked;
+  // Of a step without a loader, the processes always divide the samples.
+  choices.keep_global_batch = asked.keep_global_batch || program.share.has_value();
   Dialect dialect(names, edits, choices);
   TorchWeaving weaving{names, program, edits, dialect, {}, uses_gpu(names)};
   check_control_flow(weaving);
   check_loader_uses(weaving);
+  if (program.share) check_share(weaving);
   write_devices(weaving);
   // First, so that a dataset that leaves its loader's statement is created behind the barrier, too.
   write_preparation(weaving);
@@ -53,6 +57,7 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   write_models(weaving);
   if (choices.warmup_epochs > 0) write_warm_up(weaving);
   write_counts(weaving);
+  if (program.share) write_share(weaving);
   write_metrics(weaving);
   write_last_values(weaving);
   write_meters(weaving);

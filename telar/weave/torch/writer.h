@@ -53,6 +53,8 @@ void write_metrics(TorchWeaving& weaving);             // sums over the samples 
 void write_last_values(TorchWeaving& weaving);         // numbers of a batch that outlive their loop
 void write_meters(TorchWeaving& weaving);              // objects of the script that add up numbers
 void write_step_logs(TorchWeaving& weaving);           // numbers that functions of a step collect
+void check_share(const TorchWeaving& weaving);         // a step without a loader
+void write_share(TorchWeaving& weaving);               // its samples, and the mean of its loss
 void check_loader_uses(const TorchWeaving& weaving);   // what takes batches but is no loop
 void write_evaluation(TorchWeaving& weaving);          // --evaluation shared
 void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone

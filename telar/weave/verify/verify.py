@@ -94,7 +94,8 @@ def neutral_lines(neutral):
                       "other statistics than the whole batch.",
         "torch.compile": "Both programs ran without torch.compile.",
     }
-    return [texts[one] for one in sorted(neutral)]
+    cut = "Both programs were ended after %s, because no loader tells what an epoch is."
+    return [texts.get(one) or cut % plural(one, "step") for one in sorted(neutral, key=str)]
 
 
 def compare(plan, ranks, single, folders, origin, each_batch):
@@ -169,6 +170,8 @@ def verify(plan, folder, started):
         single = started[-1].data()["ranks"][0]
         rows = compare(plan, data, single, folders, origin, lambda: each_batch(plan, folder, started, sources))
     neutral = set(single["neutral"]).union(*[one["neutral"] for one in data])
+    if data[0]["cut"]:
+        neutral.add(data[0]["cut"])
     fakes = fakes_row(data + [single])
     return show([fakes] * (fakes is not None) + [ended] + rows, plan, time.time() - begin, neutral)
 

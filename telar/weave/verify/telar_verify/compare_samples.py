@@ -29,6 +29,9 @@ def samples(ranks, single, plan, origin):
         return Row("samples", EXCLUDED, ranks[0]["unseen"])
     notes, seen = [], 0
     previous = {}
+    wrong = fault_of_parts(ranks)
+    if wrong:
+        return Row("samples", DIFFERS, wrong)
     for key, passes in groups(ranks):
         known = [one for one in passes if one is not None]
         if not trained(known):
@@ -46,6 +49,9 @@ def samples(ranks, single, plan, origin):
         wrong = wrong or order_fault(known, natural, key, previous, plan)
         if wrong:
             return Row("samples", DIFFERS, "%s: %s" % (where, wrong))
+    if not seen and ranks[0]["parts"]:
+        return Row("samples", OK, "each is on one rank, in %s that the ranks divide" % plural(
+            len({(one["place"], one["whole"]) for one in ranks[0]["parts"]}), "tensor"))
     if not seen:
         return Row("samples", DIFFERS, "no loop over a loader or dataset trains")
     if single["early_end"] and plan["epochs"] != "divide":
@@ -56,6 +62,18 @@ def samples(ranks, single, plan, origin):
     if plan["epochs"] == "divide":
         text = "every sample once on each rank in each of %s" % plural(seen, "training pass")
     return Row("samples", OK, text, sorted(set(notes)))
+
+
+def fault_of_parts(ranks):
+    """What is wrong with the parts of tensors that the ranks take; empty if nothing is."""
+    for parts in zip(*[one["parts"] for one in ranks]):
+        if len({one["whole"] for one in parts}) > 1:
+            return "the ranks divide a tensor that is not the same on all of them"
+        if sorted(one["part"] % one["parts"] for one in parts) != list(range(parts[0]["parts"])):
+            return "the ranks do not take each part of a tensor once"
+    if len({len(one["parts"]) for one in ranks}) > 1:
+        return "the ranks divide different numbers of tensors"
+    return ""
 
 
 def fault(passes, natural, plan, notes):

@@ -4,6 +4,7 @@ import numpy as np
 from .rows import DIFFERS, EXCLUDED, NOTHING, OK, Row, listed, plural
 
 TOLERANCE = 1e-5
+CLOSURE_TOLERANCE = 1e-2  # of the change of a step whose line search amplifies rounding
 
 
 def steps_of(data):
@@ -91,6 +92,19 @@ def distance(pairs, whole, ratio):
     return most
 
 
+def change_of_closure(mine, step, key):
+    """How a step that calls a closure changes the parameters: the largest difference, relative to the largest
+    change. None if that is not known."""
+    before = mine[key]["started_values"] if key[1] == 0 else mine[key[0], key[1] - 1].get("values")
+    if not before or not step.get("values") or not mine[key].get("values"):
+        return None
+    before, after, theirs = ([one.double().numpy() for one in values]
+                             for values in (before, mine[key]["values"], step["values"]))
+    change = max(float(abs(b - a).max()) for a, b in zip(before, after) if a.size)
+    off = max(float(abs(b - c).max()) for b, c in zip(after, theirs) if b.size)
+    return off / change if change else off
+
+
 def gradients(ranks, single, plan, origin):
     """Each averaged gradient is that of the sequential program on the samples of all ranks."""
     mine, theirs = steps_of(ranks[0]), steps_of(single)
@@ -102,13 +116,18 @@ def gradients(ranks, single, plan, origin):
     if len(mine) != len(theirs) and not single["early_end"] and plan["epochs"] != "divide" and not may_skip:
         return Row("gradients", DIFFERS, "the ranks make %s, the sequential program %d" % (
             plural(len(mine), "step"), len(theirs)))
-    worst, compared, closures = 0.0, 0, 0
+    worst, compared, closures, alike = 0.0, 0, 0, False
     summed = set()
     for key, step in sorted(theirs.items(), key=lambda item: (item[0][1], item[0][0])):
         if key not in mine or starts_apart(ranks, key):
             continue
         if step["gradients"] is None or mine[key]["gradients"] is None:
+            off = change_of_closure(mine, step, key) if step["closure"] else None
+            if off is not None and off > CLOSURE_TOLERANCE and key[1] == 0 and not excluded:
+                return Row("gradients", DIFFERS, "step 1, at %s, whose optimizer calls a closure, changes the "
+                           "parameters otherwise than sequentially" % origin.of(step["place"], woven=False))
             closures += step["closure"]
+            alike = alike or (off is not None and key[1] == 0)
             continue
         found = ratio_of(mine[key]["gradients"], step["gradients"])
         if found is not None and len(found) == 2:
@@ -135,7 +154,8 @@ def gradients(ranks, single, plan, origin):
             "%s (%s)" % (reason, origin.of(place, False)) for reason, place in sorted(excluded.items())))
     if not compared:
         return Row("gradients", EXCLUDED if closures else NOTHING,
-                   "the optimizer calls a closure, several times a step" if closures else "no step is common")
+                   "the optimizer calls a closure, several times a step" if closures else "no step is common",
+                   ["its first step changes the parameters as sequentially"] if alike else [])
     text = "%s like the sequential ones (largest difference %.0e)" % (plural(compared, "step"), worst)
     if summed:
         text = "%s: the loss is a sum over the batch, so the average is 1/%d of the sequential gradient" % (

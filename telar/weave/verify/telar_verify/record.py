@@ -38,6 +38,8 @@ class Record:
         self.by_keras = False  # whether Keras may print progress bars
         self.started_later = False  # whether the ranks' parameters are made equal after the first step
         self.weights = []  # the first values of a model's weights, where they are observed
+        self.cut = 0  # the number of steps after which a program without a loader was ended
+        self.parts = []  # of tensors whose samples the ranks divide, by the tensors' numbers
         self.fakes = {}  # what has random data in its place (--fake-data): by name, its parts
         self.stand_ins = set()  # modules that are not installed
         self.ticks = 0
@@ -101,6 +103,8 @@ class Record:
             "weights": self.weights,
             "by_keras": self.by_keras,
             "started_later": self.started_later,
+            "cut": self.cut,
+            "parts": self.parts,
             "fakes": self.fakes,
             "stand_ins": sorted(self.stand_ins),
         }

@@ -22,6 +22,7 @@ class Observer:
         training.watch_clipping(record)
         training.watch_wrappers(record)
         data.watch_loaders(record, draws)
+        data.watch_parts(record)
         if settings["target"] == "horovod" and settings["world"] > 1:
             horovod.install(self.steps)
         if settings["fake_data"]:

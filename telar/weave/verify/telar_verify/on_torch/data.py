@@ -4,6 +4,7 @@ repeats what all ranks did.
 A loop over a loader is a pass. The first batches of each pass are used (`--steps`); the order of all samples
 is drawn nevertheless, so that a whole epoch can be checked.
 """
+import hashlib
 import inspect
 import random
 import sys
@@ -329,3 +330,29 @@ def watch_loaders(record, draws):
 
     DataLoader.telar_len = length
     DataLoader.__init__, DataLoader.__iter__, DataLoader.__len__ = init_loader, iterate_loader, loader_length
+
+
+class Parts(tuple):
+    """The parts of a tensor. Which of them a rank takes is recorded."""
+
+    def __getitem__(self, index):
+        if isinstance(index, int):
+            self.note(index)
+        return tuple.__getitem__(self, index)
+
+
+def watch_parts(record):
+    """Records the parts that the script takes of tensors: of their samples, where it has no loader."""
+    split = torch.Tensor.tensor_split
+
+    def observed(self, sections, dim=0):
+        parts = split(self, sections, dim)
+        if record.place() is None or not isinstance(sections, int):
+            return parts
+        parts = Parts(parts)
+        bits = hashlib.blake2b(self.detach().cpu().contiguous().view(-1).numpy().tobytes(), digest_size=8)
+        whole = {"place": record.place(), "size": self.size(dim), "parts": sections, "whole": bits.hexdigest()}
+        parts.note = lambda index: record.parts.append(dict(whole, part=index))
+        return parts
+
+    torch.Tensor.tensor_split = observed

@@ -7,7 +7,10 @@ import torch
 from torch.optim import Optimizer
 
 from . import noise
+from ..record import End
 
+STEPS_WITHOUT_LOADER = 100  # times --steps, in a program without a loader
+MOST_BYTES = 512 << 20  # of recorded parameters, in such a program
 MOST_VALUES = 1 << 16  # of a gradient, that are kept for the comparison; of a larger one, evenly spread ones
 
 
@@ -43,6 +46,7 @@ class Steps:
         self.record, self.draws = record, draws
         self.optimizers = []  # in the order of their first step
         self.taken = []  # the number of steps of each
+        self.bytes = 0  # of the recorded parameters
         self.open = {}  # by optimizer: the depth of the call
         self.created = []
         replayed = record.replay[0]["steps"].values() if record.replay else ()
@@ -134,12 +138,25 @@ class Steps:
             step["gradients"] = None
         self.taken[number] += 1
         record.steps.append(step)
-        if record.replay is None:
+        if record.replay is None or closure:
             step["values"] = self.values(optimizer)
-            return
+        if record.replay is None:
+            return self.cut_without_loader(step["values"])
         theirs = record.replay[0]["steps"].get((number, step["step"]))
         if theirs is not None:  # from the same parameters, each step can be compared by itself
             self.take(optimizer, theirs["values"])
+        if record.replay[0]["cut"] == len(record.steps):
+            raise End
+
+    def cut_without_loader(self, values):
+        """Ends a program that has no loader, whose passes would be cut, after so many steps or bytes."""
+        record = self.record
+        self.bytes += sum(one.numel() * one.element_size() for one in values)
+        if any(one.trained for one in record.passes):
+            return
+        if len(record.steps) >= STEPS_WITHOUT_LOADER * record.steps_of_a_pass or self.bytes > MOST_BYTES:
+            record.cut = len(record.steps)
+            raise End
 
     def values(self, optimizer):
         return [one.detach().cpu().clone() for one in self.parameters(optimizer)]
