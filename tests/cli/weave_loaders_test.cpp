@@ -208,9 +208,11 @@ TEST_F(WeaveLoaders, GiveCountsFromWhichTheRateIsComputed) {
 }
 
 TEST_F(WeaveLoaders, AreMissedForTheTrueReason) {
-  const CommandResult whole = woven("x, y = a.tensors\nfor step in range(9):\n" + kTrain);
+  const CommandResult whole = woven(
+      "x, y = a.tensors\nfor step in range(9):\n    loss = nn.functional.mse_loss(model(x), y, reduction='sum')\n"
+      "    loss.backward()\n    optimizer.step()\n");
   EXPECT_EQ(whole.code, 3);
-  EXPECT_TRUE(says(whole.err, "computes the gradient of all samples at once (full batch)"));
+  EXPECT_TRUE(says(whole.err, "computes the gradient of all samples at once (full batch)")) << whole.err;
   const CommandResult slices = woven(
       "x_all, y_all = a.tensors\nfor i in range(0, 64, 8):\n    if True:\n        x, y = x_all[i:i + 8], y_all[i:i + 8]\n" +
       kTrain);

@@ -18,5 +18,5 @@ for step in range(5):
     draw()
     optimizer.zero_grad()
     loss = nn.functional.mse_loss(model(x), y)
-    loss.backward()  # refused: x: weave cannot tell
+    loss.backward()  # refused: does not come from a loop over a torch.utils.data.DataLoader
     optimizer.step()
