@@ -29,8 +29,8 @@ def one_pass(samples, number=0, **others):
                  "complete": True, "replace": False, "drop_last": True, "look": False}, **others)
 
 
-def process(*passes):
-    return {"passes": list(passes), "unseen": "", "early_end": ""}
+def process(*passes, parts=()):
+    return {"passes": list(passes), "unseen": "", "early_end": "", "parts": list(parts)}
 
 
 def samples_row(ranks, single):
@@ -70,6 +70,20 @@ def check_samples():
     assert row.verdict == "right" and not row.details, row.lines()
 
 
+def check_parts():
+    """Of tensors that the ranks divide, without a loader."""
+    def row(*taken):
+        ranks = [process(parts=[{"place": "line 1", "size": 9, "parts": 2, "whole": whole, "part": part}
+                                for whole, part in one]) for one in taken]
+        return compare_samples.samples(ranks, process(), PLAN, Places)
+
+    assert row([("x", 0), ("y", 0)], [("x", 1), ("y", 1)]).text == "each is on one rank, in 2 tensors that the ranks divide"
+    assert "each part of a tensor once" in row([("x", 0)], [("x", 0)]).text
+    assert "not the same on all" in row([("x", 0)], [("z", 1)]).text
+    assert "different numbers" in row([("x", 0), ("y", 0)], [("x", 1)]).text
+    assert row([], []).verdict == "WRONG"
+
+
 def check_evaluation():
     def row(samples, others, whole):
         ranks = [process(one_pass(one, trained=False)) for one in (samples, others)]
@@ -93,6 +107,7 @@ def check_progress():
 
 
 check_samples()
+check_parts()
 check_evaluation()
 check_progress()
 print("ok")

@@ -350,11 +350,19 @@ class Wrapping {
 
   bool is_root(int place) const { return roots_.contains(place); }
 
+  /// Whether a variable receives another model from a file: `model = torch.load("best.pt")`.
+  bool is_loaded(int place) const {
+    const auto& values = w_.names.values(place);
+    return std::any_of(values.begin(), values.end(), [&](const Value& value) {
+      return value.part < 0 && value.node->is(Kind::call) && w_.names.callee(value.node) == "torch.load";
+    });
+  }
+
   /// Whether a variable always holds the wrapped model. Otherwise it is another model at times, or the same
   /// one before it is wrapped.
   bool is_always_wrapped(const Node* node) const {
     const int place = w_.names.place(node);
-    if (is_root(place)) return true;
+    if (is_root(place)) return !is_loaded(place);
     for (const Value& value : w_.names.values(place)) {
       if (value.element || value.augmented || wrapped(value.node, value.part) != nullptr) continue;
       for (const Node* origin : w_.names.origins(value.node, value.part))

@@ -1,4 +1,4 @@
-"""A language model on text in columns (batchify, get_batch): hidden states, clipping, an annealed rate, the best model."""
+"""A language model on text in columns (batchify, get_batch): hidden states, an annealed rate, the best model loaded."""
 import argparse
 import math
 
@@ -105,9 +105,14 @@ for epoch in range(1, args.epochs + 1):
     print(f"end of epoch {epoch}: {val_loss:.3f}")
     if best is None or val_loss < best:
         with open("model.pt", "wb") as file:
-            torch.save(model.state_dict(), file)
+            torch.save(model, file)
         best = val_loss
     else:
         lr /= 4.0
         for group in optimizer.param_groups:
             group["lr"] = lr
+
+with open("model.pt", "rb") as file:
+    model = torch.load(file, weights_only=False)
+model.rnn.flatten_parameters()
+print(f"best: {evaluate(val_data):.3f}")
