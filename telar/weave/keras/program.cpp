@@ -154,7 +154,7 @@ class KerasReader {
       }
       const bool says =
           names_.argument(call, "loss", -1) != nullptr || names_.argument(call, "optimizer", 0) != nullptr;
-      if (says && names_.qualified(model) != "re" && !is_super(model))
+      if (says && names_.qualified(model) != "re" && names_.qualified(model) != "regex" && !is_super(model))
         program_.compiles.push_back({call, model, has_own_step(model)});
       return;
     }
@@ -313,6 +313,13 @@ bool holds_datasets(const Names& names, const Node* expression, int depth) {
 
 bool dataset_within(const Names& names, const Node* expression, int depth) {
   if (expression == nullptr || depth == 0) return false;
+  if (expression->is(Kind::subscript)) {  // tfds.load("digits")["train"]
+    const auto origins = names.origins(expression->child("value"));
+    if (std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
+          return origin->is(Kind::call) && names.callee(origin) == "tensorflow_datasets.load";
+        }))
+      return true;
+  }
   if (expression->is(Kind::call)) {
     const Node* function = expression->child("func");
     const std::string callee = names.callee(expression);
@@ -452,7 +459,8 @@ bool trains_with_keras(const Names& names) {
     tape = tape || is_tape(names.callee(call));
     if (!function->is(Kind::attribute)) continue;
     const std::string_view method = function->text;
-    compiles = compiles || (method == "compile" && names.qualified(function) != "re.compile");
+    compiles = compiles || (method == "compile" && names.qualified(function) != "re.compile" &&
+                             names.qualified(function) != "regex.compile");
     fits = fits || method == "fit" || method == "fit_generator" || method == "train_on_batch";
     applies = applies || method == "apply_gradients";
   }
