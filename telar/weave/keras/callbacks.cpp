@@ -23,21 +23,30 @@ class Callbacks {
  public:
   Callbacks(KerasWeaving& weaving, const KerasCall& fit) : w_(weaving), fit_(fit) {}
 
+  /// A callback that is no list becomes one; false if the callbacks are something else.
+  bool write_one() {
+    const Node* given = given_callbacks();
+    if (given == nullptr || !is_one(given)) return false;
+    write_first(given);
+    w_.edits.insert(given->begin, "[");
+    write_callback(given, true);
+    w_.edits.insert(given->end, "]");
+    return true;
+  }
+
   void write() {
-    const Node* given =
-        w_.names.argument(fit_.call, "callbacks", fit_.call->child("func")->text == "fit" ? 5 : 4);
+    const Node* given = given_callbacks();
     write_first(given);
     if (given == nullptr || given->literal == Literal::null) return;
-    if (is_one(given)) {
-      w_.edits.insert(given->begin, "[");
-      write_callback(given, true);
-      return w_.edits.insert(given->end, "]");
-    }
     for (const Node* one : elements(given)) write_callback(one);
     write_appended(given);
   }
 
  private:
+  const Node* given_callbacks() const {
+    return w_.names.argument(fit_.call, "callbacks", fit_.call->child("func")->text == "fit" ? 5 : 4);
+  }
+
   /// `callbacks=EarlyStopping()`: one callback instead of a list, which Keras accepts, too.
   bool is_one(const Node* given) const {
     const auto origins = w_.names.origins(given);
@@ -269,5 +278,9 @@ class Callbacks {
 }  // namespace
 
 void write_keras_callbacks(KerasWeaving& weaving, const KerasCall& fit) { Callbacks(weaving, fit).write(); }
+
+bool write_one_keras_callback(KerasWeaving& weaving, const KerasCall& fit) {
+  return Callbacks(weaving, fit).write_one();
+}
 
 }  // namespace telar::weave

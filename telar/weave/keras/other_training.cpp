@@ -32,6 +32,7 @@ const Node* trains_otherwise(const Names& names, std::string& reason) {
     const std::string& callee = names.callee(call);
     session = session || is_session(callee);
     if (callee.starts_with("tensorflow.") && callee.find("stimator") != std::string::npos &&
+        !callee.ends_with("EstimatorSpec") && callee.find(".inputs.") == std::string::npos &&
         estimator == nullptr)
       estimator = call;
     const Node* function = call->child("func");

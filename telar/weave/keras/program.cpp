@@ -460,7 +460,7 @@ bool trains_with_keras(const Names& names) {
     if (!function->is(Kind::attribute)) continue;
     const std::string_view method = function->text;
     compiles = compiles || (method == "compile" && names.qualified(function) != "re.compile" &&
-                             names.qualified(function) != "regex.compile");
+                            names.qualified(function) != "regex.compile");
     fits = fits || method == "fit" || method == "fit_generator" || method == "train_on_batch";
     applies = applies || method == "apply_gradients";
   }

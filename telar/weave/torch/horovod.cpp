@@ -197,7 +197,9 @@ void write_averages(TorchWeaving& w) {
     const Node* statement = statement_of(call);
     if (!statement->is(Kind::expr)) w.refuse(call, "make this a separate statement");
     if (one.expression == call->child("func")->child("value") && !call->list("args").empty())
-      w.refuse(call, "here the gradients are averaged before step(), which must not compute them in a closure: use --target ddp");
+      w.refuse(
+          call,
+          "here the gradients are averaged before step(), which must not compute them in a closure: use --target ddp");
     const Node* first = first_with_averages(w, statement);
     const std::string text = average_gradients(w, first) + "(" + w.text(*one.expression) + ")";
     w.edits.before(*first, {text});
@@ -207,10 +209,12 @@ void write_averages(TorchWeaving& w) {
     }
   }
   for (const Node* call : w.names.calls()) {
-    const bool is_covered = std::any_of(covered.begin(), covered.end(),
-                                        [&](const Node* one) { return is_inside(call, one); });
+    const bool is_covered =
+        std::any_of(covered.begin(), covered.end(), [&](const Node* one) { return is_inside(call, one); });
     if (is_clipping(w, call) && !is_covered)
-      w.refuse(call, "weave does not see of which step these gradients are; write optimizer.step() in the same block");
+      w.refuse(
+          call,
+          "weave does not see of which step these gradients are; write optimizer.step() in the same block");
   }
 }
 

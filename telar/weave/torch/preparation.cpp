@@ -282,14 +282,15 @@ class Preparation {
   void bracket_callers(const Node* call) {
     const Node* function = function_of(call);
     if (function == nullptr || w_.names.calls_of(function).empty()) {
-      w_.refuse(call,
-                "weave does not see where this lambda is called; create the dataset in a statement, so that one process can download while the others wait");
+      w_.refuse(
+          call,
+          "weave does not see where this lambda is called; create the dataset in a statement, so that one process can download while the others wait");
     }
     for (const Node* caller : w_.names.calls_of(function)) bracket(caller);
   }
 
   TorchWeaving& w_;
-  std::vector<const Node*> done_;     // statements
+  std::vector<const Node*> done_;    // statements
   std::set<const Node*> made_once_;  // classes of data sets that make their files
 };
 

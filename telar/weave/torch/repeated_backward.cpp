@@ -93,8 +93,8 @@ class Passes {
     if (expression == nullptr || expression->is(Kind::lambda)) return {};
     if (expression->is(Kind::call)) return computed_by(expression);
     Models models;
-    const bool reads = expression->is(Kind::name) || expression->is(Kind::attribute) ||
-                       expression->is(Kind::subscript);
+    const bool reads =
+        expression->is(Kind::name) || expression->is(Kind::attribute) || expression->is(Kind::subscript);
     const int place = reads ? w_.names.place(expression) : -1;
     const auto known = flows_.find(place);
     if (place >= 0 && known != flows_.end()) return known->second;
@@ -110,7 +110,8 @@ class Passes {
     if (function->is(Kind::attribute) || function->is(Kind::call)) join(models, computed_from(function));
     std::vector<Models> given;
     for (const Node* argument : call->list("args")) given.push_back(computed_from(argument));
-    for (const Node* keyword : call->list("keywords")) given.push_back(computed_from(keyword->child("value")));
+    for (const Node* keyword : call->list("keywords"))
+      given.push_back(computed_from(keyword->child("value")));
     for (const Models& one : given) join(models, one);
     if (is_backward(call)) {
       pass_back(call, models);
@@ -189,8 +190,8 @@ class Passes {
   Models returned_by(const Node* function, const Node* call, const std::vector<Models>& given) {
     const Node* arguments = function->child("args");
     const auto& parameters = arguments->list("args");
-    const bool bound = call->child("func")->is(Kind::attribute) && !parameters.empty() &&
-                       parameters.front()->text == "self";
+    const bool bound =
+        call->child("func")->is(Kind::attribute) && !parameters.empty() && parameters.front()->text == "self";
     const auto& positional = call->list("args");
     for (size_t i = bound ? 1 : 0; i < parameters.size(); ++i) {
       const size_t index = i - (bound ? 1 : 0);
@@ -210,11 +211,11 @@ class Passes {
   TorchWeaving& w_;
   bool writes_;
   bool several_ = false;
-  std::map<size_t, std::set<const Node*>> passed_;    // backward passes since the last step
-  Models prepared_;                                   // applied since the last backward pass through them
-  std::map<size_t, std::set<const Node*>> stale_;     // backward passes whose gradients DDP does not average
-  std::map<int, Models> flows_;                       // by place
-  Models returned_;                                   // by the function that is followed
+  std::map<size_t, std::set<const Node*>> passed_;  // backward passes since the last step
+  Models prepared_;                                 // applied since the last backward pass through them
+  std::map<size_t, std::set<const Node*>> stale_;   // backward passes whose gradients DDP does not average
+  std::map<int, Models> flows_;                     // by place
+  Models returned_;                                 // by the function that is followed
   std::set<std::pair<const Node*, std::string>> done_;
   int depth_ = 0;
 };

@@ -60,6 +60,7 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   if (choices.divide_epochs) write_divided(weaving);
   write_rates(weaving);
   write_models(weaving);
+  write_buffers(weaving);
   if (choices.warmup_epochs > 0) write_warm_up(weaving);
   write_counts(weaving);
   write_metrics(weaving);

@@ -37,6 +37,7 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
 void write_devices(TorchWeaving& weaving);  // one GPU for each process
 void write_models(TorchWeaving& weaving);   // DistributedDataParallel, or Horovod's optimizer and broadcasts
 void write_horovod(TorchWeaving& weaving);
+void write_buffers(TorchWeaving& weaving);            // running statistics, before an evaluation
 void write_repeated_backward(TorchWeaving& weaving);  // DDP: several backward passes after one forward pass
 /// Whether several backward passes of a script precede one step of an optimizer.
 bool has_repeated_backward(TorchWeaving& weaving);

@@ -288,11 +288,11 @@ class Outputs {
                        call->parent->is(Kind::return_) || call->role == "args" ||
                        call->parent->is(Kind::keyword);
     edits_.insert(call->begin, whole ? "" : "(");
-    const std::string other =
-        is_asked_for_folder(call)
-            ? dialect_.module_name("types", call) + ".SimpleNamespace(log_dir=" +
-                  dialect_.module_name("os", call) + ".devnull)"
-            : "None";
+    const std::string other = is_asked_for_folder(call)
+                                  ? dialect_.module_name("types", call) +
+                                        ".SimpleNamespace(log_dir=" + dialect_.module_name("os", call) +
+                                        ".devnull)"
+                                  : "None";
     edits_.insert(call->end, " if " + dialect_.is_first(call) + " else " + other + (whole ? "" : ")"));
     edits_.explain(call->line, "only rank 0 has a SummaryWriter", "one process writes the event file");
   }

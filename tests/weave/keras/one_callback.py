@@ -13,6 +13,7 @@ model = tf.keras.Sequential([tf.keras.Input((6,)), tf.keras.layers.Dense(4, acti
 model.compile(optimizer=tf.keras.optimizers.SGD(0.01), loss="mse")
 log = tf.keras.callbacks.CSVLogger("log.csv")
 model.fit(x, y, batch_size=8, epochs=2, callbacks=log, verbose=2)
-model.fit(x, y, batch_size=8, epochs=2, callbacks=tf.keras.callbacks.EarlyStopping(monitor="loss", patience=1),
-          verbose=2)
+model.fit(x, y, batch_size=8, epochs=2, verbose=2,
+          callbacks=tf.keras.callbacks.EarlyStopping(monitor="loss", patience=1))
+model.fit(x, y, batch_size=8, callbacks=tf.keras.callbacks.EarlyStopping(monitor="loss"))
 model.save_weights("one.weights.h5")

@@ -28,7 +28,8 @@ model = tf.keras.Sequential([tf.keras.Input((6,)), tf.keras.layers.Dense(4, acti
 model.compile(optimizer=hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.01 * hvd.size())), loss="mse")
 log = tf.keras.callbacks.CSVLogger("log.csv")
 model.fit(share(x), share(y), batch_size=8, epochs=2, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback()] + [*([log] if hvd.rank() == 0 else [])], verbose=2 if hvd.rank() == 0 else 0)
-model.fit(share(x), share(y), batch_size=8, epochs=2, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback()] + [tf.keras.callbacks.EarlyStopping(monitor="loss", patience=1)],
-          verbose=2 if hvd.rank() == 0 else 0)
+model.fit(share(x), share(y), batch_size=8, epochs=2, verbose=2 if hvd.rank() == 0 else 0,
+          callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback()] + [tf.keras.callbacks.EarlyStopping(monitor="loss", patience=1)])
+model.fit(share(x), share(y), batch_size=8, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback()] + [tf.keras.callbacks.EarlyStopping(monitor="loss")], verbose=1 if hvd.rank() == 0 else 0)
 if hvd.rank() == 0:
     model.save_weights("one.weights.h5")

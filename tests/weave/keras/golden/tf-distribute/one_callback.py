@@ -19,6 +19,7 @@ with strategy.scope():
     model.compile(optimizer=tf.keras.optimizers.SGD(0.01 * strategy.num_replicas_in_sync), loss="mse")
 log = tf.keras.callbacks.CSVLogger("log.csv")
 model.fit(x, y, batch_size=8 * strategy.num_replicas_in_sync, epochs=2, callbacks=[*([log] if is_chief else [])], verbose=2 if is_chief else 0)
-model.fit(x, y, batch_size=8 * strategy.num_replicas_in_sync, epochs=2, callbacks=[tf.keras.callbacks.EarlyStopping(monitor="loss", patience=1)],
-          verbose=2 if is_chief else 0)
+model.fit(x, y, batch_size=8 * strategy.num_replicas_in_sync, epochs=2, verbose=2 if is_chief else 0,
+          callbacks=[tf.keras.callbacks.EarlyStopping(monitor="loss", patience=1)])
+model.fit(x, y, batch_size=8 * strategy.num_replicas_in_sync, callbacks=[tf.keras.callbacks.EarlyStopping(monitor="loss")], verbose=1 if is_chief else 0)
 model.save_weights("one.weights.h5" if is_chief else os.path.join(tempfile.mkdtemp(), os.path.basename("one.weights.h5")))
