@@ -1,6 +1,6 @@
-// The running statistics of batch norm, where each process keeps its own: under Horovod, and in a model that a
-// step applies several times, whose buffers DDP must not broadcast in between. All processes evaluate with rank
-// 0's; otherwise, what they decide by an evaluation (the rate, the end) would differ.
+// The running statistics of batch norm, where each process keeps its own: under Horovod, and in a model that
+// a step applies several times, whose buffers DDP must not broadcast in between. All processes evaluate with
+// rank 0's; otherwise, what they decide by an evaluation (the rate, the end) would differ.
 #include <algorithm>
 
 #include "telar/weave/torch/writer.h"

@@ -1,7 +1,7 @@
-// DDP averages the gradients of a model in the first backward pass that follows a forward pass of it. A second
-// backward pass without a new forward pass adds each process's own gradients, and the processes would part
-// without an error. Their average is taken after such a backward pass: the average of an average and of what
-// was added is the average of both.
+// DDP averages the gradients of a model in the first backward pass that follows a forward pass of it. A
+// second backward pass without a new forward pass adds each process's own gradients, and the processes would
+// part without an error. Their average is taken after such a backward pass: the average of an average and of
+// what was added is the average of both.
 #include <algorithm>
 #include <map>
 #include <set>
