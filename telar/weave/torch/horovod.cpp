@@ -1,7 +1,8 @@
 // Horovod averages gradients in the wrapped optimizer. Weights and optimizer state start with rank 0's
 // values. With several optimizers, a backward pass may also reach the parameters of another one (a GAN's
 // discriminator), and the wrapped optimizer refuses gradients that it has not averaged, as it does for
-// several backward passes before a step. In such scripts, the gradients are averaged before each step instead.
+// several backward passes before a step. In such scripts, the gradients are averaged before each step
+// instead.
 #include <algorithm>
 #include <set>
 
