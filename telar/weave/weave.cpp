@@ -249,7 +249,11 @@ Reply weave(const Request& request) {
         tree.main().first_line, "no optimizer",
         "it has a backward pass, but no optimizer of torch.optim, by which weave knows what is trained and at which rate; let an optimizer update the parameters");
   }
-  if (!torch && !trains_with_keras(names)) {
+  std::string other;
+  const bool trains = torch || trains_with_keras(names);
+  if (const Node* step = trains ? nullptr : trains_otherwise(names, other))
+    return refused(step->line, std::string(tree.text(*step)), other);
+  if (!trains) {
     const std::string hint =
         import == nullptr
             ? ""

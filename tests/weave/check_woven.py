@@ -246,6 +246,7 @@ def stand_ins():
     class SummaryWriter:
         def __init__(self, folder):
             os.makedirs(folder, exist_ok=True)
+            self.log_dir = folder
             self.path = os.path.join(folder, "events")
 
         def add_scalar(self, name, value, step):

@@ -23,9 +23,19 @@ class Callbacks {
  public:
   Callbacks(KerasWeaving& weaving, const KerasCall& fit) : w_(weaving), fit_(fit) {}
 
+  /// A callback that is no list becomes one; false if the callbacks are something else.
+  bool write_one() {
+    const Node* given = given_callbacks();
+    if (given == nullptr || !is_one(given)) return false;
+    write_first(given);
+    w_.edits.insert(given->begin, "[");
+    write_callback(given, true);
+    w_.edits.insert(given->end, "]");
+    return true;
+  }
+
   void write() {
-    const Node* given =
-        w_.names.argument(fit_.call, "callbacks", fit_.call->child("func")->text == "fit" ? 5 : 4);
+    const Node* given = given_callbacks();
     write_first(given);
     if (given == nullptr || given->literal == Literal::null) return;
     for (const Node* one : elements(given)) write_callback(one);
@@ -33,6 +43,20 @@ class Callbacks {
   }
 
  private:
+  const Node* given_callbacks() const {
+    return w_.names.argument(fit_.call, "callbacks", fit_.call->child("func")->text == "fit" ? 5 : 4);
+  }
+
+  /// `callbacks=EarlyStopping()`: one callback instead of a list, which Keras accepts, too.
+  bool is_one(const Node* given) const {
+    const auto origins = w_.names.origins(given);
+    return is_inside(given, fit_.call) && !origins.empty() &&
+           std::all_of(origins.begin(), origins.end(), [&](const Node* origin) {
+             return origin->is(Kind::call) && w_.names.callee(origin).starts_with("keras.callbacks.") &&
+                    !w_.names.callee(origin).ends_with("CallbackList");
+           });
+  }
+
   /// Horovod's own callbacks, before the script's.
   void write_first(const Node* given) {
     if (!w_.dialect.is_horovod()) return;
@@ -135,13 +159,14 @@ class Callbacks {
     });
   }
 
-  void write_callback(const Node* one) {
+  /// `in_brackets`: it is put into a list.
+  void write_callback(const Node* one, bool in_brackets = false) {
     if (one->is(Kind::starred) || !w_.shared.insert(one).second) return;
     const auto origins = w_.names.origins(one);
     for (const Node* origin : origins) write_made(origin);
     if (origins.empty()) w_.refuse(one, "this callback cannot be determined; create it in this file");
     if (!is_writer(one)) return;
-    if (!one->parent->is(Kind::list)) w_.refuse(one, "write the callbacks as a list");
+    if (!in_brackets && !one->parent->is(Kind::list)) w_.refuse(one, "write the callbacks as a list");
     w_.edits.insert(one->begin, "*([");
     w_.edits.insert(one->end, "] if " + w_.dialect.is_first(one) + " else [])");
     w_.edits.explain(one->line, "only on rank 0: " + w_.text(*one), "one process writes");
@@ -253,5 +278,9 @@ class Callbacks {
 }  // namespace
 
 void write_keras_callbacks(KerasWeaving& weaving, const KerasCall& fit) { Callbacks(weaving, fit).write(); }
+
+bool write_one_keras_callback(KerasWeaving& weaving, const KerasCall& fit) {
+  return Callbacks(weaving, fit).write_one();
+}
 
 }  // namespace telar::weave

@@ -56,6 +56,13 @@ bool holds_datasets(const Names& names, const Node* expression, int depth) {
 
 bool dataset_within(const Names& names, const Node* expression, int depth) {
   if (expression == nullptr || depth == 0) return false;
+  if (expression->is(Kind::subscript)) {  // tfds.load("digits")["train"]
+    const auto origins = names.origins(expression->child("value"));
+    if (std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
+          return origin->is(Kind::call) && names.callee(origin) == "tensorflow_datasets.load";
+        }))
+      return true;
+  }
   if (expression->is(Kind::call)) {
     const Node* function = expression->child("func");
     const std::string callee = names.callee(expression);

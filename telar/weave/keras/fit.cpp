@@ -68,10 +68,12 @@ class Fits {
         w_.refuse(given, "name the arguments of fit(), so that the data can be identified");
     }
     for (const Node* given : call->list("keywords")) check_spread(call, given);
+    // Its brackets come before what is added after the last argument.
+    const bool one_callback = write_one_keras_callback(w_, fit);
     write_data(call);
     write_epochs(call);
     write_verbose(call, position_of(call, "verbose"));
-    write_keras_callbacks(w_, fit);
+    if (!one_callback) write_keras_callbacks(w_, fit);
   }
 
   /// For `fit(x, y, **options)`, the options must be known, and must not contain an argument that weave

@@ -153,7 +153,7 @@ class KerasReader {
       }
       const bool says =
           names_.argument(call, "loss", -1) != nullptr || names_.argument(call, "optimizer", 0) != nullptr;
-      if (says && names_.qualified(model) != "re" && !is_super(model))
+      if (says && names_.qualified(model) != "re" && names_.qualified(model) != "regex" && !is_super(model))
         program_.compiles.push_back({call, model, has_own_step(model)});
       return;
     }
@@ -327,7 +327,8 @@ bool trains_with_keras(const Names& names) {
     tape = tape || is_tape(names.callee(call));
     if (!function->is(Kind::attribute)) continue;
     const std::string_view method = function->text;
-    compiles = compiles || (method == "compile" && names.qualified(function) != "re.compile");
+    compiles = compiles || (method == "compile" && names.qualified(function) != "re.compile" &&
+                            names.qualified(function) != "regex.compile");
     fits = fits || method == "fit" || method == "fit_generator" || method == "train_on_batch";
     applies = applies || method == "apply_gradients";
   }

@@ -46,6 +46,8 @@ void write_keras_optimizers(KerasWeaving& weaving);  // learning rates, schedule
 void write_keras_seeds(KerasWeaving& weaving);       // random numbers
 void write_keras_fits(KerasWeaving& weaving);        // data, epochs, verbosity
 void write_keras_callbacks(KerasWeaving& weaving, const KerasCall& fit);
+/// The same for a callback that is passed without a list; false if there is none.
+bool write_one_keras_callback(KerasWeaving& weaving, const KerasCall& fit);
 void write_keras_tapes(KerasWeaving& weaving);     // GradientTape loops for Horovod
 void write_keras_replicas(KerasWeaving& weaving);  // GradientTape loops for tf.distribute
 void write_keras_outputs(KerasWeaving& weaving);   // files of models and checkpoints

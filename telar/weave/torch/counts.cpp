@@ -8,6 +8,24 @@ namespace telar::weave {
 
 namespace {
 
+/// Whether each batch begins the variable anew before a statement: a part of its loss, not a count.
+bool begins_in_batch(const TorchWeaving& w, const TorchLoop& loop, const Node* statement,
+                     std::string_view text) {
+  bool begins = false;
+  walk(*loop.loop, [&](const Node& node) {
+    if (!node.is(Kind::assign) || node.begin > statement->begin || !is_inside(statement, node.parent))
+      return !begins;
+    for (const Node* target : node.list("targets")) {
+      walk(*target, [&](const Node& part) {
+        begins = begins || w.names.tree().text(part) == text;
+        return !begins;
+      });
+    }
+    return !begins;
+  });
+  return begins;
+}
+
 void write_counts_of(TorchWeaving& w, const TorchLoop& loop) {
   const BatchValues batch(w.names, loop, true);
   const auto sources = sources_of_steps(w.names, loop);
@@ -19,6 +37,7 @@ void write_counts_of(TorchWeaving& w, const TorchLoop& loop) {
     const Node* value = node.child("value");
     const bool is_loss = std::find(losses.begin(), losses.end(), text) != losses.end();
     if (is_loss || !sources.contains(text) || !batch.are_in(*value) || value->is(Kind::list)) return true;
+    if (begins_in_batch(w, loop, &node, text)) return true;
     for (const Node* around = node.parent; around != loop.loop; around = around->parent) {
       if (around->is(Kind::if_) && batch.are_in(*around->child("test")))
         w.refuse(

@@ -1,8 +1,12 @@
 // Horovod averages gradients in the wrapped optimizer. Weights and optimizer state start with rank 0's
-// values.
+// values. With several optimizers, a backward pass may also reach the parameters of another one (a GAN's
+// discriminator), and the wrapped optimizer refuses gradients that it has not averaged, as it does for
+// several backward passes before a step. In such scripts, the gradients are averaged before each step
+// instead.
 #include <algorithm>
 #include <set>
 
+#include "telar/weave/torch/optimizer_calls.h"
 #include "telar/weave/torch/writer.h"
 
 namespace telar::weave {
@@ -156,19 +160,80 @@ std::string visible_model(const TorchWeaving& w, const TorchModel& model, const 
            "create the optimizer where its model is created, or pass the model to this function");
 }
 
+bool is_clipping(const TorchWeaving& w, const Node* call) {
+  return w.names.callee(call).starts_with("torch.nn.utils.clip_grad");
+}
+
+/// Whether a statement needs averages: it clips gradients or unscales them.
+bool needs_averages(const TorchWeaving& w, const Node* statement) {
+  return reaches(w.names, statement, [&](const Node* call) {
+    const Node* function = call->child("func");
+    return is_clipping(w, call) || (function->is(Kind::attribute) && function->text == "unscale_");
+  });
+}
+
+/// The statement before which the gradients of a step are averaged: the one that follows the backward pass,
+/// or the first that needs averages, or the step.
+const Node* first_with_averages(const TorchWeaving& w, const Node* step) {
+  const Node* first = nullptr;
+  for (const Node* statement : block_of(step)) {
+    const bool was_updated =
+        reaches(w.names, statement, [&](const Node* call) { return optimizer_call(w, call).steps; });
+    const bool computed = reaches(w.names, statement, is_backward);
+    if (statement == step) return first == nullptr ? step : first;
+    if (computed || was_updated)
+      first = nullptr;
+    else if (first == nullptr && needs_averages(w, statement))
+      first = statement;
+  }
+  return step;
+}
+
+/// Averages the gradients of each optimizer before its steps.
+void write_averages(TorchWeaving& w) {
+  std::set<const Node*> covered;
+  for (const Node* call : w.names.calls()) {
+    const OptimizerCall one = optimizer_call(w, call);
+    if (!one.steps || one.optimizers.empty()) continue;
+    const Node* statement = statement_of(call);
+    if (!statement->is(Kind::expr)) w.refuse(call, "make this a separate statement");
+    if (one.expression == call->child("func")->child("value") && !call->list("args").empty())
+      w.refuse(
+          call,
+          "here the gradients are averaged before step(), which must not compute them in a closure: use --target ddp");
+    const Node* first = first_with_averages(w, statement);
+    const std::string text = average_gradients(w, first) + "(" + w.text(*one.expression) + ")";
+    w.edits.before(*first, {text});
+    w.edits.explain(call->line, text, "each process has the gradients of its own samples");
+    for (const Node* other : block_of(statement)) {
+      if (other->begin >= first->begin && other->begin < statement->begin) covered.insert(other);
+    }
+  }
+  for (const Node* call : w.names.calls()) {
+    const bool is_covered =
+        std::any_of(covered.begin(), covered.end(), [&](const Node* one) { return is_inside(call, one); });
+    if (is_clipping(w, call) && !is_covered)
+      w.refuse(
+          call,
+          "weave does not see of which step these gradients are; write optimizer.step() in the same block");
+  }
+}
+
+bool has_several_optimizers(const TorchWeaving& w) {
+  std::set<int> places;
+  for (const TorchOptimizer& optimizer : w.program.optimizers)
+    places.insert(w.names.place(kept_in(w, optimizer)->list("targets")[0]));
+  return places.size() > 1;
+}
+
 }  // namespace
 
 void write_horovod(TorchWeaving& w) {
   const std::string hvd = w.dialect.module();
-  std::set<int> places;
+  const bool several = has_several_optimizers(w) || has_repeated_backward(w);
   for (const TorchOptimizer& optimizer : w.program.optimizers) {
     const Node* statement = kept_in(w, optimizer);
     const Node* target = statement->list("targets")[0];
-    if (!places.empty() && !places.contains(w.names.place(target))) {
-      w.refuse(optimizer.call,
-               "several optimizers in one program can be woven only for DDP: use --target ddp");
-    }
-    places.insert(w.names.place(target));
     if (optimizer.name == "LBFGS")
       w.refuse(optimizer.call, "Horovod cannot average within LBFGS's search: use --target ddp");
     const std::string name = w.text(*target);
@@ -179,6 +244,12 @@ void write_horovod(TorchWeaving& w) {
                      ".state_dict(), root_rank=0)");
     }
     text.push_back(hvd + ".broadcast_optimizer_state(" + name + ", root_rank=0)");
+    w.dialect.use(statement);
+    if (several) {
+      w.edits.after(*statement, text);
+      w.edits.explain(statement->line, text.front(), "all processes start with rank 0's state");
+      continue;
+    }
     const std::string named =
         optimizer.models.size() == 1
             ? ", named_parameters=" +
@@ -187,11 +258,14 @@ void write_horovod(TorchWeaving& w) {
             : std::string();
     text.push_back(name + " = " + hvd + ".DistributedOptimizer(" + name + named +
                    passes(w, optimizer, statement) + ")");
-    w.dialect.use(statement);
     w.edits.after(*statement, text);
     w.edits.explain(statement->line, text.back(),
                     "averages the gradients before each step; all processes start with rank 0's state");
   }
+  for (const Node* call : w.names.calls()) {
+    if (w.names.callee(call) == "torch.nn.DataParallel") write_data_parallel(w, call);
+  }
+  if (several) return write_averages(w);
   // Operations that Horovod performs in a different order than one process does.
   std::set<const Node*> scaled;  // blocks with a GradScaler step
   for (const Node* call : w.names.calls()) write_scaler(w, call, scaled);
@@ -204,10 +278,7 @@ void write_horovod(TorchWeaving& w) {
                     "Horovod's optimizer does not accept set_to_none");
   }
   for (const Node* call : w.names.calls()) {
-    const std::string callee = w.names.callee(call);
-    if (callee.starts_with("torch.nn.utils.clip_grad") && !scaled.contains(statement_of(call)->parent))
-      write_clipping(w, call);
-    if (callee == "torch.nn.DataParallel") write_data_parallel(w, call);
+    if (is_clipping(w, call) && !scaled.contains(statement_of(call)->parent)) write_clipping(w, call);
   }
 }
 

@@ -528,6 +528,7 @@ class Wrapping {
 void write_models(TorchWeaving& weaving) {
   if (weaving.dialect.is_horovod()) return write_horovod(weaving);
   Wrapping(weaving).write();
+  write_repeated_backward(weaving);
 }
 
 }  // namespace telar::weave

@@ -1,6 +1,7 @@
 // Data that a script downloads, unpacks or makes before it trains: the first process of each host does it,
 // and the others wait.
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 
 #include "telar/weave/torch/values.h"
@@ -40,7 +41,12 @@ class Preparation {
 
   void write() {
     for (const Node* call : w_.names.calls()) {
-      if (download_of(call) != nullptr || makes_files(call)) bracket(call);
+      const Node* own = w_.names.definition(call->child("func"));
+      if ((download_of(call) != nullptr || makes_files(call)) && is_dataset(own)) made_once_.insert(own);
+    }
+    for (const Node* own : made_once_) w_.prepared.push_back(own);
+    for (const Node* call : w_.names.calls()) {
+      if ((download_of(call) != nullptr || makes_files(call)) && !is_made_once(call)) bracket(call);
     }
     for (const Node* call : w_.names.calls()) {
       if (prepares(call)) visit(call);
@@ -70,8 +76,11 @@ class Preparation {
 
   static bool is_true(const Node* node) { return node->literal == Literal::boolean && node->text == "True"; }
 
+  /// Whether a call is made by a data set that the first process of a host creates before the others.
+  bool is_made_once(const Node* call) const { return made_once_.contains(class_of(call)); }
+
   bool is_dataset(const Node* class_def) const {
-    return class_def != nullptr &&
+    return class_def != nullptr && class_def->is(Kind::class_def) &&
            w_.names.derives(class_def, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"});
   }
 
@@ -246,6 +255,9 @@ class Preparation {
   /// The first process of a host runs a statement; then the others run it, and find the files.
   void bracket(const Node* call) {
     const Node* statement = statement_of(call);
+    for (const Node* around = call; around != statement; around = around->parent) {
+      if (around->is(Kind::lambda)) return bracket_callers(call);
+    }
     if (!statement->is(Kind::assign) && !statement->is(Kind::expr) && !statement->is(Kind::return_)) {
       w_.refuse(
           call,
@@ -266,8 +278,20 @@ class Preparation {
                      "the others wait and find the files");
   }
 
+  /// A lambda downloads where it is called, so the calls of the function that has it are made in turn.
+  void bracket_callers(const Node* call) {
+    const Node* function = function_of(call);
+    if (function == nullptr || w_.names.calls_of(function).empty()) {
+      w_.refuse(
+          call,
+          "weave does not see where this lambda is called; create the dataset in a statement, so that one process can download while the others wait");
+    }
+    for (const Node* caller : w_.names.calls_of(function)) bracket(caller);
+  }
+
   TorchWeaving& w_;
-  std::vector<const Node*> done_;  // statements
+  std::vector<const Node*> done_;    // statements
+  std::set<const Node*> made_once_;  // classes of data sets that make their files
 };
 
 }  // namespace

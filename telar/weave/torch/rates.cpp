@@ -186,7 +186,10 @@ bool steps_each_batch(const TorchWeaving& weaving, const Node* scheduler) {
     const auto origins = weaving.names.origins(function->child("value"));
     if (std::find(origins.begin(), origins.end(), scheduler) == origins.end()) continue;
     for (const TorchLoop& loop : weaving.program.loops) {
-      if (loop.trains && is_inside(step, loop.loop)) return true;
+      if (!loop.trains) continue;
+      if (is_inside(step, loop.loop) ||
+          reaches(weaving.names, loop.loop, [&](const Node* call) { return call == step; }))
+        return true;
     }
   }
   return false;

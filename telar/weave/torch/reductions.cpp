@@ -44,6 +44,28 @@ std::string mean_over_ranks(TorchWeaving& w, const Node* at, const std::string& 
   return sum_over_ranks(w, at) + "(" + value + ") / " + w.dialect.size(at);
 }
 
+std::string average_gradients(TorchWeaving& w, const Node* at) {
+  std::string name = w.names.fresh("average_gradients");
+  const std::string& module = w.dialect.module();
+  w.dialect.use(at);
+  if (w.dialect.is_horovod()) {
+    w.dialect.function(
+        {"def " + name + "(optimizer):",
+         "    parameters = [one for group in optimizer.param_groups for one in group[\"params\"]]",
+         "    gradients = [one.grad for one in parameters if one.grad is not None]",
+         "    " + module + ".grouped_allreduce_(gradients)"},
+        at);
+  } else {
+    w.dialect.function(
+        {"def " + name + "(optimizer):", "    for group in optimizer.param_groups:",
+         "        for parameter in group[\"params\"]:", "            if parameter.grad is not None:",
+         "                " + module + ".all_reduce(parameter.grad)",
+         "                parameter.grad /= " + module + ".get_world_size()"},
+        at);
+  }
+  return name;
+}
+
 std::string gather_over_ranks(TorchWeaving& w, const Node* at) {
   std::string name = w.names.fresh("gather_over_ranks");
   const std::string& module = w.dialect.module();

@@ -14,12 +14,21 @@ bool communicates(const TorchWeaving& w, const Node* call) {
          w.calls_model(call);
 }
 
-/// Whether a call may be made for a sample, in a worker process of a loader, which belongs to no group.
-bool is_in_worker(const Names& names, const Node* call) {
+/// Whether a call may be made for a sample, in a worker process of a loader, which belongs to no group: in a
+/// method of a dataset, or in a function that one calls or passes on (`pool.map(load, files)`).
+bool is_in_worker(const Names& names, const Node* call, int depth = 5) {
   const Node* owner = class_of(call);
-  const Node* method = function_of(call);
-  return owner != nullptr && method != nullptr && method->text != "__init__" &&
-         names.derives(owner, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"});
+  const Node* function = function_of(call);
+  if (function == nullptr) return false;
+  if (owner != nullptr &&
+      names.derives(owner, {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"}))
+    return function->text != "__init__";
+  if (depth == 0) return false;
+  return std::any_of(names.tree().nodes().begin(), names.tree().nodes().end(), [&](const Node& node) {
+    const bool mentions = (node.is(Kind::name) || node.is(Kind::attribute)) && !node.store &&
+                          node.text == function->text && !is_inside(&node, function);
+    return mentions && names.definition(&node) == function && is_in_worker(names, &node, depth - 1);
+  });
 }
 
 }  // namespace
@@ -55,6 +64,7 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   if (choices.divide_epochs) write_divided(weaving);
   write_rates(weaving);
   write_models(weaving);
+  write_buffers(weaving);
   if (choices.warmup_epochs > 0) write_warm_up(weaving);
   write_counts(weaving);
   if (program.share) write_share(weaving);

@@ -37,6 +37,10 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
 void write_devices(TorchWeaving& weaving);  // one GPU for each process
 void write_models(TorchWeaving& weaving);   // DistributedDataParallel, or Horovod's optimizer and broadcasts
 void write_horovod(TorchWeaving& weaving);
+void write_buffers(TorchWeaving& weaving);            // running statistics, before an evaluation
+void write_repeated_backward(TorchWeaving& weaving);  // DDP: several backward passes after one forward pass
+/// Whether several backward passes of a script precede one step of an optimizer.
+bool has_repeated_backward(TorchWeaving& weaving);
 void write_preparation(TorchWeaving& weaving);  // downloads, archives, files that are made once
 void write_loaders(TorchWeaving& weaving);      // samplers, batch sizes
 void write_epochs(TorchWeaving& weaving);       // set_epoch
@@ -63,6 +67,9 @@ void check_control_flow(const TorchWeaving& weaving);  // no process may leave a
 /// them to the file of `at`; returns their names.
 std::string sum_over_ranks(TorchWeaving& weaving, const Node* at);
 std::string gather_over_ranks(TorchWeaving& weaving, const Node* at);
+/// The function that averages the gradients of an optimizer's parameters over the processes. Adds it to the
+/// file of `at`; returns its name.
+std::string average_gradients(TorchWeaving& weaving, const Node* at);
 /// The expression for the mean of a number or tensor over the processes.
 std::string mean_over_ranks(TorchWeaving& weaving, const Node* at, const std::string& value);
 

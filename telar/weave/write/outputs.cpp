@@ -288,8 +288,22 @@ class Outputs {
                        call->parent->is(Kind::return_) || call->role == "args" ||
                        call->parent->is(Kind::keyword);
     edits_.insert(call->begin, whole ? "" : "(");
-    edits_.insert(call->end, " if " + dialect_.is_first(call) + " else None" + (whole ? "" : ")"));
+    const std::string other = is_asked_for_folder(call)
+                                  ? dialect_.module_name("types", call) +
+                                        ".SimpleNamespace(log_dir=" + dialect_.module_name("os", call) +
+                                        ".devnull)"
+                                  : "None";
+    edits_.insert(call->end, " if " + dialect_.is_first(call) + " else " + other + (whole ? "" : ")"));
     edits_.explain(call->line, "only rank 0 has a SummaryWriter", "one process writes the event file");
+  }
+
+  /// Whether the script reads the log_dir of a SummaryWriter.
+  bool is_asked_for_folder(const Node* board) const {
+    return std::any_of(tree_.nodes().begin(), tree_.nodes().end(), [&](const Node& node) {
+      if (!node.is(Kind::attribute) || node.text != "log_dir" || node.store) return false;
+      const auto origins = names_.origins(node.child("value"));
+      return std::find(origins.begin(), origins.end(), board) != origins.end();
+    });
   }
 
   void visit_wandb(const Node* call) {

@@ -1,5 +1,4 @@
 """A number of each batch controls the next steps (BEGAN)."""
-# not for horovod: several optimizers
 import torch
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,5 +1,4 @@
 """A GAN with nn.DataParallel under a condition, losses in lists, a look at a batch, fixed noise."""
-# not for horovod: several optimizers
 import torch
 import torch.nn as nn
 import torch.optim as optim

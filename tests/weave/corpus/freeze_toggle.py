@@ -1,5 +1,4 @@
 """requires_grad of the discriminator is switched off while the generator is trained."""
-# not for horovod: several optimizers
 import torch
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset

@@ -4,7 +4,6 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
 # not equal: every process draws noise of its own
-# not for horovod: several optimizers
 torch.manual_seed(3)
 real = torch.randn(120, 2) * 0.3 + 1
 loader = DataLoader(TensorDataset(real), batch_size=10, shuffle=True)

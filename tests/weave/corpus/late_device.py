@@ -1,5 +1,4 @@
 """The model is moved to its device only after its optimizer has been created."""
-# not for horovod: several optimizers
 import torch
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset

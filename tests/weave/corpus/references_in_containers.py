@@ -1,5 +1,4 @@
 """The model is used through a list, a tuple or a dictionary that were made before its optimizer."""
-# not for horovod: several optimizers
 import torch
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset

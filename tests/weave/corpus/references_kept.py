@@ -1,5 +1,4 @@
 """The model is used through references that were made before its optimizer: an object, a closure, a variable."""
-# not for horovod: several optimizers
 import torch
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset

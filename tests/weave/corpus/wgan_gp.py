@@ -1,5 +1,4 @@
 """A gradient penalty by autograd.grad; the generator is trained in every third step."""
-# not for horovod: several optimizers
 import torch
 from torch import nn, optim, autograd
 from torch.utils.data import DataLoader, TensorDataset

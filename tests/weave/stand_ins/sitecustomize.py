@@ -14,6 +14,7 @@ def write(path, text):
 class SummaryWriter:
     def __init__(self, folder):
         os.makedirs(folder, exist_ok=True)
+        self.log_dir = folder
         self.path = os.path.join(folder, "events")
 
     def add_scalar(self, name, value, step):

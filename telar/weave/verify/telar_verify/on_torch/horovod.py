@@ -54,6 +54,10 @@ def allreduce_(tensor, average=None, name=None, op=None):
     return tensor
 
 
+def grouped_allreduce_(tensors, average=None, name=None, op=None):
+    return [allreduce_(tensor, average, name, op) for tensor in tensors]
+
+
 def allreduce(tensor, average=None, name=None, op=None, **options):
     return allreduce_(tensor.detach().clone(), average, name, op)
 
@@ -136,7 +140,7 @@ def install(steps):
     """Makes `import horovod.torch` find this module, also where Horovod is installed."""
     module = types.ModuleType("horovod.torch")
     names = ("Average Sum Min Max Compression init shutdown rank size is_initialized barrier allreduce "
-             "allreduce_ allgather allgather_object broadcast broadcast_ broadcast_object "
+             "allreduce_ grouped_allreduce_ allgather allgather_object broadcast broadcast_ broadcast_object "
              "broadcast_parameters broadcast_optimizer_state").split()
     for name in names:
         setattr(module, name, globals()[name])

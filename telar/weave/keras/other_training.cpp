@@ -1,0 +1,65 @@
+// Training that is neither a model's fit() nor a loop with a GradientTape.
+#include <algorithm>
+
+#include "telar/weave/keras/program.h"
+
+namespace telar::weave {
+
+namespace {
+
+bool imports_tensorflow(const Names& names) {
+  return std::any_of(names.imports().begin(), names.imports().end(), [](const auto& import) {
+    return import.first == "tensorflow" || import.first.starts_with("tensorflow.compat");
+  });
+}
+
+bool is_session(const std::string& callee) {
+  return callee.starts_with("tensorflow.") &&
+         (callee.ends_with(".Session") || callee.ends_with(".InteractiveSession") ||
+          callee.ends_with("MonitoredTrainingSession"));
+}
+
+}  // namespace
+
+const Node* trains_otherwise(const Names& names, std::string& reason) {
+  if (!imports_tensorflow(names)) return nullptr;
+  const Node* estimator = nullptr;
+  const Node* minimizes = nullptr;
+  const Node* applies = nullptr;
+  bool session = false;
+  bool trains = false;
+  for (const Node* call : names.calls()) {
+    const std::string& callee = names.callee(call);
+    session = session || is_session(callee);
+    if (callee.starts_with("tensorflow.") && callee.find("stimator") != std::string::npos &&
+        !callee.ends_with("EstimatorSpec") && callee.find(".inputs.") == std::string::npos &&
+        estimator == nullptr)
+      estimator = call;
+    const Node* function = call->child("func");
+    if (!function->is(Kind::attribute)) continue;
+    trains = trains || function->text == "train" || function->text == "train_and_evaluate";
+    if (function->text == "minimize" && minimizes == nullptr) minimizes = call;
+    if (function->text == "apply_gradients" && applies == nullptr) applies = call;
+  }
+  if (estimator != nullptr && trains) {
+    reason =
+        "an Estimator trains, whose steps weave does not follow; train a Keras model with fit(), or write a loop with a tf.GradientTape";
+    return estimator;
+  }
+  const Node* step = minimizes != nullptr ? minimizes : applies;
+  if (step != nullptr && session) {
+    reason =
+        "this trains in a session of TensorFlow 1, whose steps weave does not follow; train a Keras model with fit(), or write a loop with a tf.GradientTape over a tf.data.Dataset";
+    return step;
+  }
+  if (minimizes != nullptr) {
+    reason =
+        "minimize() computes and applies the gradients in one call, between which they cannot be averaged; compute them with a tf.GradientTape, and apply them with apply_gradients()";
+    return minimizes;
+  }
+  if (applies != nullptr)
+    reason = "the gradients that are applied here do not come from a tf.GradientTape; compute them with one";
+  return applies;
+}
+
+}  // namespace telar::weave
