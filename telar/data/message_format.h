@@ -41,6 +41,9 @@ struct MessageFormat {
   std::vector<int64_t> schema_ids = {};  ///< avro
   std::string descriptor = {};           ///< protobuf: a file, as protoc --descriptor_set_out writes it
   std::string message = {};              ///< protobuf: with its package, "shop.Event"
+  /// False: a message may lack its label, and no label is read. A message of csv then has one number more
+  /// than features, or as many.
+  bool labelled = true;
 };
 
 /// The names of all formats.

@@ -38,6 +38,16 @@ TEST(ProtobufMessage, FieldsMayComeInAnyOrderAndInParts) {
       << "a group and a text that nobody needs";
 }
 
+TEST(ProtobufMessage, WithoutALabelItsFieldIsNotRead) {
+  MessageFormat format = record_format("protobuf", {"c"}, 1);
+  format.labelled = false;
+  const auto decoder = protobuf_decoder(format, message_fixture("event.desc"));
+  EXPECT_EQ(decoded_record(*decoder, format, from_hex("20 05 48 05")).x, std::vector<float>{5})
+      << "the label is no class";
+  format.label = "nowhere";
+  protobuf_decoder(format, message_fixture("event.desc"));
+}
+
 TEST(ProtobufMessage, ADamagedMessageSaysWhatIsWrong) {
   struct Damaged {
     std::vector<std::string> fields;

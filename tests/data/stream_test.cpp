@@ -338,11 +338,12 @@ class MemorySink final : public MessageSink {
   };
   int partitions() const override { return 2; }
   using MessageSink::publish;
-  bool publish(int partition, std::string_view message, const std::vector<MessageHeader>& headers) override {
-    sent.push_back({partition, std::string(message), headers});
+  bool publish(int partition, const NewMessage& message) override {
+    sent.push_back({partition, std::string(message.value), message.headers});
     return true;
   }
   int64_t flush() override { return std::exchange(away, false) ? 1 : 0; }
+  std::string trouble() const override { return ""; }
 
   std::vector<Sent> sent;
   bool away = false;  ///< at the next flush

@@ -504,6 +504,106 @@ output: {checkpoint_steps: 2}
         expect(summary["steps"] == 130 and summary["left_out_samples"] == len(bad), summary)
 
 
+def a_stream_is_scored(broker, folder):
+    """By a run that is trained at the same time: newer parameters, a restart after a kill, damaged messages, errors."""
+    source = ["--set", "data.samples=3000", "--set", "data.shape=[6]", "--set", "data.classes=3"]
+    (folder / "job.yaml").write_text(COMMON + """
+data: {source: kafka, brokers: "%s", topic: learned, shape: [6], classes: 3, mean: [0.1], std: [2]}
+output: {checkpoint_steps: 50, keep: 9}
+""" % broker.address, encoding="utf-8")
+    publish(broker, "learned", "synthetic", "--partitions", "2", *source)
+    train = [TELAR, "train", str(folder / "job.yaml"), "--output", str(folder / "run"), "--resume", "--set",
+             "training={batch: 20, epochs: 1, epoch_steps: 50}"]
+    run(*train)
+    # 300 messages, at once and slowly, each with its key; none has a label.
+    rows = [[random.Random(n).random() for _ in range(6)] for n in range(300)]
+    raw = [struct.pack("<6f", *row).hex() for row in rows]
+    produce(broker, "asked", 3, raw[:100], hexadecimal=True, keys=True)
+    predict = [TELAR, "predict", str(folder / "run"), "--from", "asked", "--to", "answers"]
+    process = start(*predict)
+    wait_until(lambda: committed(broker, "asked", 3, "telar-run-asked") == [34, 33, 33], "offsets of the first 100")
+    run(*train, "--set", "training.epochs=2")  # newer parameters, while it waits
+    time.sleep(2.5)
+    produce(broker, "asked", 3, raw[100:200], hexadecimal=True, keys=True, first=100)
+    wait_until(lambda: sum(committed(broker, "asked", 3, "telar-run-asked")) >= 150, "some of the next 100")
+    process.kill()
+    process.communicate()
+    produce(broker, "asked", 3, raw[200:], hexadecimal=True, keys=True, first=200)
+    process = start(*predict)
+    wait_until(lambda: sum(committed(broker, "asked", 3, "telar-run-asked")) == 300, "all offsets")
+    process.send_signal(signal.SIGTERM)
+    output = finish(process, 143)
+    expect("the last with step 100" in output, output)
+    answers = {}
+    for partition in range(3):
+        for value, _ in consume(broker, "answers", partition):
+            answer = json.loads(value)
+            expect(answer["partition"] == partition, "another partition: %s" % answer)
+            answers.setdefault((partition, answer["offset"]), []).append(answer)
+    expect(set(answers) == {(n % 3, n // 3) for n in range(300)}, "%d messages have results" % len(answers))
+    inputs = folder / "rows.npy"
+    write_npy(inputs, [[(x - 0.1) / 2 for x in row] for row in rows])
+    right = {}
+    for step in (50, 100):
+        table = telar("predict", str(folder / "run" / "checkpoints" / ("step-%08d" % step)), str(inputs), "--all",
+                      "--set", "data.normalise=false")
+        right[step] = [[float(cell) for cell in line.split(",")[4:]] for line in table.splitlines() if "rows.npy" in line]
+    for (partition, offset), found in answers.items():
+        n = 3 * offset + partition
+        for answer in found:
+            expect(answer["key"] == "key-%d" % n, "key: %s" % answer)
+            expect(answer["step"] == (50 if n < 100 else 100), "message %d: %s" % (n, answer))
+            expect_alike(answer["probabilities"], right[answer["step"]][n], 1e-5, "the probabilities of message %d" % n)
+            expect(answer["class"] == max(range(3), key=lambda c, a=answer: a["probabilities"][c]), answer)
+    # To standard output, up to now; then nothing is left.
+    table = telar("predict", str(folder / "run"), "--from", "asked", "--end", "now", "--group", "other", "--quiet")
+    lines = table.splitlines()
+    expect(lines[0] == "partition,offset,key,step,class,probability" and len(lines) == 301, table)
+    table = telar("predict", str(folder / "run"), "--from", "asked", "--end", "now", "--group", "other", "--quiet")
+    expect(len(table.splitlines()) == 1, table)
+    table = telar("predict", str(folder / "run"), "--from", "asked", "--messages", "7", "--group", "seven", "--quiet")
+    expect(len(table.splitlines()) == 8, table)
+    # A damaged message ends it behind those before it, or is kept elsewhere.
+    produce(broker, "bad", 1, [raw[0], "00", raw[1]], hexadecimal=True)
+    bad = ["predict", str(folder / "run"), "--from", "bad", "--end", "now", "--quiet"]
+    output = telar(*bad, code=2)
+    expect("topic 'bad', partition 0, offset 1: the message has 1 bytes" in output and "0,0,,100," in output, output)
+    output = telar(*bad, "--set", "data.on_error=skip", "--set", "data.dead_letter=bad.failed")
+    expect("0,2,,100," in output and "0,0," not in output, output)
+    expect([headers["telar.offset"] for _, headers in consume(broker, "bad.failed")] == ["1"], "the dead letters")
+    telar("train", str(folder / "job.yaml"), "--output", str(folder / "file"), "--set",
+          "data={source: synthetic, samples: 100, shape: [6], classes: 3, normalise: false}", "--set",
+          "training={batch: 20, epochs: 1}")
+    output = telar("predict", str(folder / "file"), "--from", "asked", "--end", "now", "--set",
+                   "data.brokers=" + broker.address)
+    expect(output.count("\n") >= 300, output)
+    # The broker is away, also at the end.
+    predict[-1] = "more"
+    process = start(*predict, "--group", "cut")
+    wait_until(lambda: sum(committed(broker, "asked", 3, "cut")) == 300, "all offsets")
+    broker.relay.down()
+    time.sleep(1)
+    broker.relay.up()
+    produce(broker, "asked", 3, raw[:30], hexadecimal=True)
+    wait_until(lambda: sum(committed(broker, "asked", 3, "cut")) == 330, "the offsets after the cut")
+    broker.relay.down()
+    process.send_signal(signal.SIGINT)
+    finish(process, 130, 10)
+    broker.relay.up()
+    wrong = [
+        (["run", "--from", "asked", "--to", "asked"], "--to is 'asked', the topic of --from"),
+        (["run", "--from", "aske"], "there is no topic 'aske'"),
+        (["file", "--from", "asked"], "was not trained from a topic"),
+        (["run", "--from", "asked", "--set", "data.shape=[5]"], "the samples are f32 [5], but the model"),
+        (["run"], "there are no files, and there is no --from"),
+        (["run", "x.png", "--from", "asked"], "there are files and --from"),
+        (["run", "--from", "asked", "--best"], "--best is for files"),
+    ]
+    for words, sentence in wrong:
+        output = telar("predict", str(folder / words[0]), *words[1:], code=2)
+        expect(sentence in output, "'%s' is not in: %s" % (sentence, output))
+
+
 def a_topic_created_again_is_refused(broker, folder):
     (folder / "job.yaml").write_text(COMMON + """
 data: {source: kafka, brokers: "%s", topic: again, format: csv, shape: [2], classes: 2}
@@ -654,8 +754,9 @@ print("true")"""
     client(code, broker.address, topic)
 
 
-def produce(broker, topic, partitions, messages, hexadecimal=False):
-    """Message n goes to partition n mod partitions. `hexadecimal`: what is given are the digits of its bytes."""
+def produce(broker, topic, partitions, messages, hexadecimal=False, keys=False, first=0):
+    """Message n, from `first` on, goes to partition n mod partitions. `hexadecimal`: what is given are the digits of its
+    bytes. `keys`: its key is "key-n"."""
     code = """
 import json, sys
 from confluent_kafka import Producer
@@ -666,20 +767,21 @@ if topic not in admin.list_topics(timeout=10).topics:
     for done in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
         done.result(10)
 producer = Producer({"bootstrap.servers": address})
-for n, message in enumerate(messages):
-    producer.produce(topic, bytes.fromhex(message) if sys.argv[5:] else message, partition=n % partitions)
+for n, message in enumerate(messages, int(sys.argv[7])):
+    producer.produce(topic, bytes.fromhex(message) if sys.argv[5] == "True" else message, partition=n % partitions,
+                     key="key-%d" % n if sys.argv[6] == "True" else None)
 print(json.dumps(producer.flush(10)))"""
-    words = [broker.address, topic, str(partitions), json.dumps(messages)] + ["hexadecimal"] * hexadecimal
+    words = [broker.address, topic, str(partitions), json.dumps(messages), str(hexadecimal), str(keys), str(first)]
     expect(client(code, *words) == 0, "messages are lost")
 
 
-def consume(broker, topic):
-    """Value and headers of each message that partition 0 of a topic has now."""
+def consume(broker, topic, partition=0):
+    """Value and headers of each message that a partition of a topic has now."""
     code = """
 import json, sys
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": "reader", "enable.partition.eof": True})
-consumer.assign([TopicPartition(sys.argv[2], 0, 0)])
+consumer.assign([TopicPartition(sys.argv[2], int(sys.argv[3]), 0)])
 found = []
 while True:
     message = consumer.poll(10)
@@ -688,18 +790,18 @@ while True:
     headers = {name: value.decode() for name, value in message.headers() or []}
     found.append((message.value().decode(), headers))
 print(json.dumps(found))"""
-    return client(code, broker.address, topic)
+    return client(code, broker.address, topic, str(partition))
 
 
-def committed(broker, topic, partitions):
-    """The committed offsets of the group that is named as the topic."""
+def committed(broker, topic, partitions, group=None):
+    """The committed offsets of a group; without one, of that which is named as the topic."""
     code = """
 import json, sys
 from confluent_kafka import Consumer, TopicPartition
-consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2]})
+consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": sys.argv[4]})
 asked = [TopicPartition(sys.argv[2], p) for p in range(int(sys.argv[3]))]
 print(json.dumps([found.offset for found in consumer.committed(asked, timeout=10)]))"""
-    return client(code, broker.address, topic, str(partitions))
+    return client(code, broker.address, topic, str(partitions), group or topic)
 
 
 def main():
@@ -711,7 +813,7 @@ def main():
               killed_workers_count_every_message_once,
               endless_topics_have_the_losses_of_the_file, workers_follow_the_load,
               a_server_that_ends_ends_the_run, a_broker_away_loses_nothing, a_silent_topic_can_be_left,
-              damaged_messages_are_kept_elsewhere,
+              damaged_messages_are_kept_elsewhere, a_stream_is_scored,
               a_topic_created_again_is_refused]
     wanted = sys.argv[2:]
     checks += [storm] * ("storm" in wanted)

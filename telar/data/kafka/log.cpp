@@ -167,7 +167,8 @@ class KafkaLog final : public MessageLog {
         rd_kafka_timestamp_type_t kind = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
         return Message{message->offset,
                        {static_cast<const char*>(message->payload), message->len},
-                       rd_kafka_message_timestamp(message, &kind)};
+                       rd_kafka_message_timestamp(message, &kind),
+                       key_of(*message)};
       }
     }
   }
@@ -183,9 +184,18 @@ class KafkaLog final : public MessageLog {
     if (group_) group_->commit(next);
   }
 
+  std::vector<std::optional<int64_t>> told_used() override {
+    return group_ ? group_->committed(partitions()) : std::vector<std::optional<int64_t>>(partitions_);
+  }
+
   std::string trouble() const override { return client_.trouble().text(); }
 
  private:
+  static std::optional<std::string_view> key_of(const rd_kafka_message_t& message) {
+    if (message.key == nullptr) return std::nullopt;
+    return std::string_view(static_cast<const char*>(message.key), message.key_len);
+  }
+
   size_t existing_partitions() const {
     const std::vector<KafkaClient::TopicSize> topics = client_.topics();
     const auto found = std::ranges::find(topics, described_.name, &KafkaClient::TopicSize::first);
