@@ -183,14 +183,14 @@ message Row { double x = 1; float y = 2; uint32 label = 3; }""", encoding="utf-8
     subprocess.run(["protoc", "--proto_path=" + str(folder), "--descriptor_set_out=" + str(folder / "row.desc"),
                     "row.proto"], check=True)
     avro = [b"\0\0\0\0\7" + struct.pack("<fd", y, x) + bytes([2 * label]) for x, y, label in single]
-    protobuf = [b"\x09" + struct.pack("<d", x) + b"\x15" + struct.pack("<f", y) + bytes([0x18, label])
+    protobuf = [b"\0\0\0\0\7\0\x09" + struct.pack("<d", x) + b"\x15" + struct.pack("<f", y) + bytes([0x18, label])
                 for x, y, label in single]
     produce(broker, "rows.csv", 2, ["%.9g,%.9g,%d" % row for row in single])
     produce(broker, "rows.avro", 2, [record.hex() for record in avro], hexadecimal=True)
     produce(broker, "rows.protobuf", 2, [message.hex() for message in protobuf], hexadecimal=True)
     found = []
     for form, more in (("csv", ""), ("avro", "schema: %s, schema_ids: [7]," % (folder / "row.avsc")),
-                       ("protobuf", "descriptor: %s, message: rows.Row," % (folder / "row.desc"))):
+                       ("protobuf", "descriptor: %s, message: rows.Row, schema_ids: [7]," % (folder / "row.desc"))):
         (folder / "job.yaml").write_text(COMMON + """
 data: {source: kafka, brokers: "%s", topic: rows.%s, format: %s, %s shape: [2], classes: 3, end: now%s}
 """ % (broker.address, form, form, more, "" if form == "csv" else ", fields: [x, y]"), encoding="utf-8")
@@ -297,8 +297,9 @@ def killed_workers_count_every_message_once(broker, folder):
 
 
 def storm(broker, folder):
-    """Only by its name: TELAR_STORM faults (40), drawn at random. Workers and the coordinator are killed, the broker is
-    frozen, its connections are cut; in the end each message has been used once in each epoch."""
+    """Only by its name: TELAR_STORM faults (40), drawn at random. Workers, servers and the coordinator are killed, the broker
+    is frozen, its connections are cut; in the end each message has been used once in each epoch. A run that ends, as it
+    must when a server does, is resumed."""
     draw = random.Random(int(os.environ.get("TELAR_STORM_SEED", "1")))
     one_hot(folder, broker, "storm", 600)
     run_folder = folder / "run"
@@ -306,16 +307,25 @@ def storm(broker, folder):
     train = [TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--resume", "--set",
              "strategy={name: async_sgd, workers: 2, servers: 2, threads: [1]}", *epochs]
     process = start(*train)
-    counts = dict.fromkeys(("worker", "coordinator", "frozen", "cut"), 0)
+    weights_of_faults = {"worker": 6, "server": 4, "coordinator": 4, "frozen": 4, "frozen for 8 s": 1, "cut": 4}
+    counts = dict.fromkeys(weights_of_faults, 0)
+    ended = 0
     for _ in range(int(os.environ.get("TELAR_STORM", "40"))):
         time.sleep(draw.uniform(0.2, 1))
         expect(process.poll() in (None, 1), "the run has ended with code %s:\n%s"
                % (process.returncode, process.stdout.read() if process.returncode is not None else ""))
-        kind = draw.choice(list(counts))
+        kind = draw.choices(list(counts), list(weights_of_faults.values()))[0]
+        if kind in ("worker", "server"):
+            found = workers_of(process, b"work" if kind == "worker" else b"serve")
+            if not found:
+                kind = "coordinator"
+            else:
+                os.kill(draw.choice(found), signal.SIGKILL)
         counts[kind] += 1
-        if kind == "worker":
-            for pid in workers_of(process)[:1]:
-                os.kill(pid, signal.SIGKILL)
+        if kind == "frozen for 8 s":
+            broker.freeze()
+            time.sleep(8)
+            broker.thaw()
         elif kind == "frozen":
             broker.freeze()
             time.sleep(draw.uniform(0.1, 1))
@@ -324,7 +334,11 @@ def storm(broker, folder):
             broker.relay.down()
             time.sleep(draw.uniform(0.1, 1))
             broker.relay.up()
+        if kind == "server":
+            output = finish(process, 1, 30)
+            expect("so messages that its parameters had seen would be missing" in output, output)
         if kind == "coordinator" or process.poll() is not None:
+            ended += kind != "coordinator"
             process.kill()
             process.communicate()
             process = start(*train)
@@ -332,7 +346,7 @@ def storm(broker, folder):
     process.communicate()
     done = max(steps(run_folder), default=0) // 150 + 1  # epochs that have begun
     epochs[1] = "training.epochs=%d" % done
-    print("storm: %s; %d epochs of 600 messages" % (counts, done))
+    print("storm: %s; the run has ended by itself %d times; %d epochs of 600 messages" % (counts, ended, done))
     finish(start(*train, *epochs), seconds=120)
     expect(set(uses(run_folder).values()) == {done}, "uses: %s" % sorted(set(uses(run_folder).values())))
     telar("train", str(folder / "file.yaml"), "--output", str(folder / "undisturbed"), *epochs)

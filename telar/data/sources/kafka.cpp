@@ -210,7 +210,7 @@ void register_kafka(SourceRegistry& registry) {
             samples_option("schema", "", {}, "avro: the file with the schema of the records (.avsc)."),
             samples_option(
                 "schema_ids", std::vector<int64_t>{}, {.least = 0},
-                "avro: each message begins with a 0 and one of these numbers of schemas, as Confluent's serializers write; all mean `data.schema`. Empty: messages are records alone."),
+                "avro, protobuf: each message begins with a 0 and one of these numbers of schemas, as Confluent's serializers write; all mean `data.schema` or `data.message`. Empty: messages have no such beginning."),
             samples_option(
                 "descriptor", "", {},
                 "protobuf: the file of a descriptor set, as `protoc --descriptor_set_out` writes it."),
