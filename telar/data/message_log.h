@@ -45,6 +45,8 @@ class MessageLog {
   /// Of the topic.
   virtual const std::string& name() const = 0;
   virtual int partitions() const = 0;
+  /// Those that the topic has by now, as far as the brokers were asked, at most once a minute.
+  virtual int partitions_now() = 0;
 
   /// The messages that each partition has now. Throws Error (run) if nobody answers.
   virtual std::vector<OffsetRange> ranges() = 0;

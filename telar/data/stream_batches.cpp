@@ -166,9 +166,20 @@ void StreamBatches::take_in_turn(StreamPosition& place, const std::vector<int64_
   place.last.clear();
 }
 
+void StreamBatches::look_for_partitions() const {
+  const int now = log_->partitions_now();
+  if (has_more_partitions_ || now <= log_->partitions()) return;
+  has_more_partitions_ = true;
+  if (options_.warn)
+    options_.warn(fmt::format(
+        "topic '{}' has {} partitions now; this run uses the {} that there were when it began, and no messages of the others; a new run uses all",
+        log_->name(), now, log_->partitions()));
+}
+
 std::vector<int64_t> StreamBatches::known_ends(const Position& position) const {
   const StreamPosition place = place_of(position);
   const std::scoped_lock lock(mutex_);
+  look_for_partitions();
   std::vector<int64_t> ends = place.next;
   for (int p = 0; p < log_->partitions(); ++p) {
     int64_t& end = ends[static_cast<size_t>(p)];
@@ -530,6 +541,7 @@ class StreamBatches::Reading {
 
 void StreamBatches::read(const Position& position, Batch& batch, const std::stop_token& stop) const {
   const std::scoped_lock lock(mutex_);
+  look_for_partitions();
   Reading(*this, position, nullptr, options_.part, batch, stop).run();
 }
 

@@ -118,6 +118,8 @@ class StreamBatches final : public Stream {
   std::optional<StreamPosition> whole(const Position& position, int64_t batches,
                                       const std::vector<int64_t>& ends) const;
   std::string waiting_for(const std::string& awaited) const;
+  /// Warns once if the topic has got more partitions.
+  void look_for_partitions() const;
   const Known* known_batch(const Position& at) const;
   void remember(Known batch) const;
 
@@ -127,6 +129,7 @@ class StreamBatches final : public Stream {
   std::unique_ptr<MessageDecoder> decoder_;
   mutable std::mutex mutex_;  ///< guards the log, and what follows
   mutable DamagedMessages damaged_;
+  mutable bool has_more_partitions_ = false;
   mutable std::vector<int64_t> reading_;  ///< of each partition, the offset that the log reads next
   mutable std::mutex known_mutex_;        ///< guards the batches below
   mutable std::deque<Known> known_;       ///< the last ones

@@ -12,8 +12,8 @@
 namespace telar {
 
 /// Serves one page of text over HTTP, at / and /metrics, on a thread of its own: for Prometheus. It reads
-/// nothing of a request but its first line. No client waits for another: up to kClients are served at the same
-/// time, each for at most kSeconds; one more takes the place of the one that came first.
+/// nothing of a request but its first line. No client waits for another: up to kClients are served at the
+/// same time, each for at most kSeconds; one more takes the place of the one that came first.
 class MetricsServer {
  public:
   static constexpr double kSeconds = 2;

@@ -13,7 +13,7 @@ constexpr std::chrono::seconds kLookEvery(1);
 
 }  // namespace
 
-NewerParameters::NewerParameters(Trained& trained, std::filesystem::path run_or_checkpoint,
+NewerParameters::NewerParameters(Trained& trained, const std::filesystem::path& run_or_checkpoint,
                                  std::function<void(const std::string&)> warn)
     : trained_(trained), warn_(std::move(warn)) {
   if (!std::filesystem::exists(run_or_checkpoint / "state.json"))

@@ -15,7 +15,7 @@ class NewerParameters {
  public:
   /// `trained`: of the run's folder, or of one checkpoint, which stays as it is. It must outlive this object.
   /// `warn`: of a checkpoint that cannot be used, once; may be empty.
-  NewerParameters(Trained& trained, std::filesystem::path run_or_checkpoint,
+  NewerParameters(Trained& trained, const std::filesystem::path& run_or_checkpoint,
                   std::function<void(const std::string&)> warn);
 
   /// Looks at most once a second. Returns whether the session has other parameters now. A checkpoint appears

@@ -77,6 +77,7 @@ class StreamPrediction {
     parameters_.look();
     if (seconds_since(stored_) >= kStoreSeconds) store();
     warn_of_waiting();
+    warn_of_partitions();
     report();
     return true;
   }
@@ -198,6 +199,16 @@ class StreamPrediction {
     warned_ = waits;
   }
 
+  void warn_of_partitions() {
+    const int now = log_.partitions_now();
+    if (has_more_partitions_ || now <= log_.partitions()) return;
+    has_more_partitions_ = true;
+    if (options_.damage.warn)
+      options_.damage.warn(fmt::format(
+          "topic '{}' has {} partitions now; the messages of those after the first {} are scored when this command is started again",
+          log_.name(), now, log_.partitions()));
+  }
+
   void report() {
     const double seconds = seconds_since(reported_);
     if (!options_.progress || seconds < kReportSeconds) return;
@@ -243,6 +254,7 @@ class StreamPrediction {
   Clock::time_point stored_ = Clock::now();
   Clock::time_point idle_since_ = Clock::now();  ///< no message has come
   bool warned_ = false;                          ///< of that
+  bool has_more_partitions_ = false;
   Clock::time_point reported_ = Clock::now();
   int64_t reported_messages_ = 0;
   double rate_messages_ = 0;

@@ -702,6 +702,23 @@ TEST(Stream, ALeasedBatchMayHaveNoGap) {
                {"no messages from offset 3 to 4", "use a strategy without them"});
 }
 
+TEST(Stream, WarnsOnceOfPartitionsThatWereAdded) {
+  MemoryTopic topic(2);
+  fill(topic, {4, 4});
+  StreamOptions options = options_for(topic, 4);
+  std::vector<std::string> warnings;
+  options.warn = [&](const std::string& text) { warnings.push_back(text); };
+  const auto stream = stream_of(topic, std::move(options));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  EXPECT_TRUE(warnings.empty());
+  topic.added = 1;
+  stream->read(batch.after, batch);
+  stream->known_ends(batch.after);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_TRUE(says(warnings[0], "topic 'events' has 3 partitions now; this run uses the 2"));
+}
+
 TEST(Stream, RefusesPositionsThatAreNotItsOwn) {
   MemoryTopic topic(2);
   fill(topic, {3, 3});

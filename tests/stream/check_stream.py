@@ -703,6 +703,10 @@ data: {source: kafka, brokers: "%s", topic: watched, shape: [4]}
     other = run(*train, "--output", str(folder / "other"), code=2)
     expect("Listening on %s is not possible: Address already in use" % address in other, other)
     expect(not (folder / "other").exists(), "a run that did not begin leaves its folder")
+    other = run(*train, "--output", str(folder / "other"), "--set",
+                "strategy={name: async_sgd, workers: 1, servers: 1, threads: [1]}", code=2)
+    expect("is not possible: Address already in use" in other, other)
+    expect(not (folder / "other").exists(), "servers were started before the address was tried")
 
     def page():
         with urllib.request.urlopen("http://%s/metrics" % address, timeout=5) as answer:

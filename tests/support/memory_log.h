@@ -53,6 +53,7 @@ class MemoryTopic {
   }
 
   int64_t created = 1'000'000;  ///< a message's time is this and its offset
+  int added = 0;                ///< partitions, since the log was opened
   bool keyed = false;           ///< a message has a key, "k" and its offset
   bool answers_times = true;    ///< false: the offset for any time is 0, as Tansu 0.6 answers
   std::atomic<int64_t> seeks = 0;
@@ -77,6 +78,7 @@ class MemoryLog final : public MessageLog {
 
   const std::string& name() const override { return name_; }
   int partitions() const override { return static_cast<int>(next_.size()); }
+  int partitions_now() override { return partitions() + topic_.added; }
   std::vector<OffsetRange> ranges() override {
     std::vector<OffsetRange> ranges;
     for (size_t p = 0; p < next_.size(); ++p) ranges.push_back(topic_.range(p));

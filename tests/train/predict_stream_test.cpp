@@ -173,6 +173,20 @@ TEST(PredictStream, ADamagedMessageEndsItAfterThoseBeforeIt) {
   EXPECT_EQ(topic.used, std::vector<int64_t>{4});
 }
 
+TEST(PredictStream, WarnsOnceOfPartitionsThatWereAdded) {
+  MemoryTopic topic(1);
+  topic.added = 2;
+  for (int n = 0; n < 9; ++n) topic.add(0, "1,2");
+  PredictStreamOptions options = csv_options({0});
+  options.messages = 9;
+  std::vector<std::string> warnings;
+  options.damage.warn = [&](const std::string& text) { warnings.push_back(text); };
+  MemoryWriter writer;
+  predicted(topic, writer, options);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_TRUE(says(warnings[0], "topic 'events' has 3 partitions now"));
+}
+
 TEST(PredictStream, AnUnfullBatchIsPredictedAfterAWhile) {
   MemoryTopic topic(2);
   topic.add(1, "1,2");
