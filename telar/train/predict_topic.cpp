@@ -89,7 +89,7 @@ std::vector<int64_t> starts_of(MessageLog& log, const std::vector<OffsetRange>& 
 /// stays.
 class TopicWriter final : public PredictionWriter {
  public:
-  TopicWriter(KafkaTopic topic, int partitions, SampleSpec spec, const PredictTopicRequest& request)
+  TopicWriter(const KafkaTopic& topic, int partitions, SampleSpec spec, const PredictTopicRequest& request)
       : name_(topic.name),
         spec_(std::move(spec)),
         warn_(request.warn),

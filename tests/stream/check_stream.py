@@ -740,6 +740,8 @@ data: {source: kafka, brokers: "%s", topic: small, shape: [4], end: now}
         (["strategy={name: downpour, push_every: 3}"], 2, ["a push must be of one batch", "it is 3"]),
         (["data.kafka={sasl.password: hunter2}"], 2, ["sasl.password is a secret"]),
     ]
+    output = telar("publish", "synthetic", "--brokers", broker.address, "--topic", "small", "--partitions", "3", code=2)
+    expect("topic 'small' exists with 2 partitions, not 3" in output, output)
     begun = [start(TELAR, "train", str(folder / "job.yaml"), "--output", str(folder / str(i)),
                    *[word for setting in settings for word in ("--set", setting)])
              for i, (settings, _, _) in enumerate(wrong)]
