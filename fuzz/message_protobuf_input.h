@@ -32,7 +32,7 @@ file { name: "e.proto" syntax: "proto2" message_type { name: "E"
   return bytes;
 }
 
-/// False if the message is refused.
+/// A message, in a frame if it begins with a 0. False if it is refused.
 inline bool read_protobuf(std::string_view input) {
   MessageFormat format;
   format.name = "protobuf";
@@ -41,6 +41,7 @@ inline bool read_protobuf(std::string_view input) {
   format.fields = {"a", "b", "c", "d"};
   format.spec.features = {5};
   format.spec.classes = 3;
+  if (input.starts_with('\0')) format.schema_ids = {1, 70'000};
   std::array<float, 5> features{};
   std::array<int32_t, 1> label{};
   try {

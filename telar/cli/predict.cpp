@@ -1,11 +1,20 @@
+#include <unistd.h>
+
 #include <algorithm>
+#include <cmath>
 #include <iostream>
+#include <iterator>
 #include <memory>
 
 #include "telar/cli/options.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
+#include "telar/observe/progress.h"
+#include "telar/observe/stop_request.h"
+#include "telar/train/newer_parameters.h"
+#include "telar/train/predict_stream.h"
+#include "telar/train/predict_topic.h"
 #include "telar/train/trained.h"
 
 namespace telar::cli {
@@ -19,7 +28,14 @@ struct PredictArguments {
   std::string out;
   bool best = false;
   bool all = false;
+  bool quiet = false;
+  PredictTopicRequest topic;
+  std::string start = "earliest";
+  std::string end = "never";
 };
+
+constexpr StopRequest::Messages kPredictStops = {
+    "stopping when the results are stored\n", "quitting at once; the newest messages will be scored again\n"};
 
 /// A cell of a CSV table, quoted if necessary.
 std::string cell(const std::string& text) {
@@ -33,9 +49,11 @@ std::string class_name(const SampleSpec& spec, size_t index) {
   return index < spec.class_names.size() ? spec.class_names[index] : fmt::format("{}", index);
 }
 
-std::string header(const Trained& trained, size_t width, bool all) {
+/// `place`: the names of the columns that say which sample a line is of.
+std::string header(const std::string& place, const Trained& trained, bool all) {
   const bool classes = trained.spec.classes > 0;
-  std::string line = classes ? "input,sample,class,probability" : "input,sample";
+  const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
+  std::string line = place + (classes ? ",class,probability" : "");
   for (size_t i = 0; i < width && (all || !classes); ++i) {
     line += "," +
             (classes ? cell(fmt::format("p({})", class_name(trained.spec, i))) : fmt::format("value_{}", i));
@@ -47,9 +65,8 @@ std::string row(const Trained& trained, std::span<const float> outputs, bool all
   std::string line;
   const bool classes = trained.spec.classes > 0;
   if (classes) {
-    const auto best = std::max_element(outputs.begin(), outputs.end());
-    const std::string name = class_name(trained.spec, static_cast<size_t>(best - outputs.begin()));
-    line += fmt::format(",{},{:.6f}", cell(name), *best);
+    const size_t best = likeliest(outputs);
+    line += fmt::format(",{},{:.6f}", cell(class_name(trained.spec, best)), outputs[best]);
   }
   for (size_t i = 0; i < outputs.size() && (all || !classes); ++i) line += fmt::format(",{}", outputs[i]);
   return line + "\n";
@@ -60,10 +77,9 @@ int predict_inputs(const PredictArguments& arguments) {
   const Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides, warn);
   std::cerr << "checkpoint: " << trained.checkpoint.string() << std::endl;
   const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
-  std::string table = header(trained, width, arguments.all);
+  std::string table = header("input,sample", trained, arguments.all);
   for (const std::string& input : arguments.inputs) {
-    const std::vector<float> outputs =
-        predict(trained, *open_inputs(trained, input), trained.spec.classes > 0);
+    const std::vector<float> outputs = predict(trained, *open_inputs(trained, input));
     for (size_t sample = 0; sample < outputs.size() / width; ++sample) {
       table += fmt::format("{},{}{}", cell(input), sample,
                            row(trained, std::span(outputs).subspan(sample * width, width), arguments.all));
@@ -77,24 +93,149 @@ int predict_inputs(const PredictArguments& arguments) {
   return 0;
 }
 
+/// Writes predictions as lines of CSV to standard output.
+class CsvWriter final : public PredictionWriter {
+ public:
+  CsvWriter(const Trained& trained, bool all) : trained_(trained), all_(all) {
+    std::cout << header("partition,offset,key,step", trained, all) << std::flush;
+  }
+
+  bool write(const Prediction& prediction) override {
+    std::cout << fmt::format("{},{},{},{}{}", prediction.partition, prediction.offset,
+                             prediction.key ? cell(*prediction.key) : "", prediction.step,
+                             row(trained_, prediction.outputs, all_));
+    return static_cast<bool>(std::cout);
+  }
+
+  bool store() override { return static_cast<bool>(std::cout.flush()); }
+
+ private:
+  const Trained& trained_;
+  bool all_;
+};
+
+std::vector<LinePart> parts_of(const PredictProgress& progress) {
+  std::vector<LinePart> parts = {{fmt::format("{} messages", grouped(progress.predicted)), 1},
+                                 {fmt::format("{} messages/s", grouped(std::llround(progress.rate))), 0},
+                                 {fmt::format("parameters of step {}", progress.step), 0}};
+  const bool falls = progress.behind && progress.rate > 0;
+  if (progress.behind)
+    parts.push_back({behind_text(*progress.behind,
+                                 falls ? std::optional(static_cast<double>(*progress.behind) / progress.rate)
+                                       : std::nullopt),
+                     2});
+  if (progress.left_out > 0) parts.push_back({fmt::format("{} left out", grouped(progress.left_out)), 3});
+  return parts;
+}
+
+std::string ending(const PredictedStream& predicted, int64_t step) {
+  std::string text = fmt::format("scored {} messages in {:.1f} s, {:.0f} a second, the last with step {}",
+                                 grouped(predicted.predicted), predicted.seconds,
+                                 static_cast<double>(predicted.predicted) / predicted.seconds, step);
+  if (predicted.left_out > 0) text += fmt::format("; left {} out", grouped(predicted.left_out));
+  if (predicted.latency.count() > 0)
+    text +=
+        fmt::format("\nlatency: {:.0f} ms from a message's arrival to its result (median), {:.0f} ms (99 %)",
+                    1e3 * predicted.latency.quantile(0.5), 1e3 * predicted.latency.quantile(0.99));
+  return text;
+}
+
+/// The overrides of the data, which belong to the topic, and the others, which belong to the model.
+std::vector<std::string> overrides_of(const std::vector<std::string>& all, bool data) {
+  std::vector<std::string> found;
+  std::ranges::copy_if(all, std::back_inserter(found), [data](const std::string& override) {
+    return (override.starts_with("data.") || override.starts_with("data=")) == data;
+  });
+  return found;
+}
+
+int predict_messages(const PredictArguments& arguments) {
+  const bool quiet = arguments.quiet;
+  const StopRequest stop(quiet ? StopRequest::Messages{} : kPredictStops);
+  ProgressOptions shown = progress_options(STDERR_FILENO, quiet);
+  const bool table = arguments.topic.to.empty() && ::isatty(STDOUT_FILENO) == 1;
+  if (table && shown.style == ProgressStyle::bar)
+    shown.style = ProgressStyle::lines;  // between those of the table
+  Progress progress(std::cerr, shown);
+  PredictTopicRequest request = arguments.topic;
+  request.latest = arguments.start == "latest";
+  request.end_now = arguments.end == "now";
+  request.overrides = overrides_of(arguments.overrides, true);
+  request.stop_requested = [&stop] { return stop.requested(); };
+  request.warn = [&](const std::string& text) { progress.message("warning: " + text); };
+  Trained trained =
+      load_trained(arguments.trained, false, overrides_of(arguments.overrides, false), request.warn);
+  PredictTopic topic = open_predict_topic(trained, request);
+  progress.message(fmt::format("checkpoint: {}\ngroup: {}", trained.checkpoint.string(), topic.group));
+  if (topic.writer == nullptr) topic.writer = std::make_unique<CsvWriter>(trained, arguments.all);
+  topic.options.progress = [&progress](const PredictProgress& state) {
+    progress.update([&state] { return parts_of(state); });
+  };
+  NewerParameters parameters(trained, arguments.trained, request.warn);
+  const PredictedStream predicted =
+      predict_stream(trained, parameters, *topic.log, *topic.writer, topic.options);
+  progress.message(ending(predicted, trained.step));
+  if (!predicted.stored && stop.requested())
+    throw run_error(
+        "the results of the newest messages could not be stored before the stop; these will be scored again");
+  return stop.requested() ? 128 + stop.signal_number() : 0;
+}
+
+int predict_either(const PredictArguments& arguments) {
+  const bool stream = !arguments.topic.from.empty();
+  if (stream != arguments.inputs.empty())
+    throw user_error("{}; give either files, or the topic of a stream",
+                     stream ? "there are files and --from" : "there are no files, and there is no --from");
+  if (stream && arguments.best)
+    throw user_error(
+        "--best is for files; messages are scored with the newest parameters, or those of a checkpoint that is given as RUN");
+  return stream ? predict_messages(arguments) : predict_inputs(arguments);
+}
+
 }  // namespace
 
 void add_predict(Verb& program) {
   auto arguments = std::make_shared<PredictArguments>();
+  PredictTopicRequest& topic = arguments->topic;
   Verb verb = program.subverb("predict", "Prints the predictions of a trained network for samples");
   verb.option("RUN", arguments->trained, "A run folder, or one of its checkpoints").required();
   verb.option(
-          "INPUT", arguments->inputs,
-          "JPEG or PNG files, IDX images, .npy arrays; for a model trained on CSV, CSV tables without labels")
-      .required();
+      "INPUT", arguments->inputs,
+      "JPEG or PNG files, IDX images, .npy arrays; for a model trained on CSV, CSV tables without labels");
   add_overrides(verb, arguments->overrides);
-  verb.option("--out", arguments->out, "Write the table to this CSV file");
-  verb.flag("--best", arguments->best, "Use the checkpoint of the best epoch, not the newest");
-  verb.flag("--all", arguments->all, "Include the probability of every class");
+  const Option from = verb.option(
+      "--from", topic.from,
+      "Instead of files: score the messages of this topic as they arrive, with the newest parameters of the run");
+  verb.option("--out", arguments->out, "Write the table to this CSV file").excludes(from);
+  verb.option(
+          "--to", topic.to,
+          "Write each result as JSON to this topic, which is created if it does not exist; without it, as CSV to standard output")
+      .value_name("TOPIC")
+      .needs(from);
+  verb.option("--group", topic.group,
+              "The consumer group whose committed offsets say which messages are scored (telar-RUN-TOPIC)")
+      .needs(from);
+  verb.option("--start", arguments->start, "Where a group that has no offsets yet begins")
+      .one_of({"earliest", "latest"})
+      .show_default()
+      .needs(from);
+  verb.option("--messages", topic.messages, "End after so many messages").not_negative().needs(from);
+  verb.option("--end", arguments->end, "now: end when the messages that the topic has now are scored")
+      .one_of({"never", "now"})
+      .show_default()
+      .needs(from);
+  verb.flag("--quiet", arguments->quiet, "With --from: print only errors and results");
+  verb.flag("--best", arguments->best, "For files: use the checkpoint of the best epoch, not the newest");
+  verb.flag("--all", arguments->all, "Include the probability of every class in the table");
   verb.footer(
-      "Example:\n"
-      "  telar predict runs/fashion_mnist-1 /usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz --out predictions.csv");
-  verb.action([arguments] { return predict_inputs(*arguments); });
+      "Examples:\n"
+      "  telar predict runs/fashion_mnist-1 /usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz --out predictions.csv\n"
+      "  telar predict runs/stream-1 --from events --to events.scored\n"
+      "  telar predict runs/stream-1 --from events --start latest --end never\n"
+      "  telar predict runs/mlp-1 --from rows --to rows.scored --set data.brokers=localhost:9092 --set data.format=json\n"
+      "Brokers and format of the messages are those of the run's job, or of --set data.KEY=VALUE (docs/stream.md). Messages\n"
+      "need no label. Ctrl-C ends it when the results are stored; the same command continues behind them.");
+  verb.action([arguments] { return predict_either(*arguments); });
 }
 
 }  // namespace telar::cli

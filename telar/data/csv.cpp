@@ -226,23 +226,32 @@ DatasetPtr csv_from_text(std::string_view text, const CsvOptions& options, const
 
 class CsvLine::Taken {
  public:
-  Taken(const CsvOptions& options, const std::string& name)
-      : options_(options), name_(name), table_(options.separator, name_), reader_(names_, name_) {}
+  Taken(const CsvOptions& options, bool labelled, int64_t features, const std::string& name)
+      : options_(options),
+        labelled_(labelled),
+        features_(static_cast<size_t>(features)),
+        name_(name),
+        table_(options.separator, name_),
+        reader_(names_, name_) {}
 
   size_t take(std::string_view text) {
     table_.begin(text);
     size_t lines = 0;
     while (table_.next()) ++lines;
     if (lines != 1) throw user_error("{} has {} lines; it must be one", name_, lines);
-    label_at_ = label_column(options_, names_, table_.cells().size(), table_);
-    return table_.cells().size() - 1;
+    const size_t cells = table_.cells().size();
+    label_at_ = cells;
+    if (!labelled_ && cells == features_) return cells;
+    label_at_ = label_column(options_, names_, cells, table_);
+    return cells - 1;
   }
 
   void read(std::span<float> features, std::span<std::byte> label) const {
     size_t feature = 0;
-    for (size_t column = 0; column <= features.size(); ++column) {
+    for (size_t column = 0; feature < features.size(); ++column) {
       if (column != label_at_) features[feature++] = reader_.number(table_, column);
     }
+    if (!labelled_) return;
     if (options_.classes > 0) {
       as_ints(label)[0] = reader_.label(table_, label_at_, options_.classes);
     } else {
@@ -252,6 +261,8 @@ class CsvLine::Taken {
 
  private:
   CsvOptions options_;
+  bool labelled_;
+  size_t features_;
   std::string name_;
   std::vector<std::string> names_;  ///< none, without a header
   Table table_;
@@ -259,8 +270,8 @@ class CsvLine::Taken {
   size_t label_at_ = 0;
 };
 
-CsvLine::CsvLine(const CsvOptions& options, const std::string& name)
-    : taken_(std::make_unique<Taken>(options, name)) {}
+CsvLine::CsvLine(const CsvOptions& options, bool labelled, int64_t features, const std::string& name)
+    : taken_(std::make_unique<Taken>(options, labelled, features, name)) {}
 CsvLine::~CsvLine() = default;
 
 size_t CsvLine::take(std::string_view text) { return taken_->take(text); }

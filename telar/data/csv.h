@@ -26,8 +26,9 @@ DatasetPtr csv_from_text(std::string_view text, const CsvOptions& options, const
 /// Lines that arrive one by one, each a table without a header. It keeps memory for the next line.
 class CsvLine {
  public:
-  /// `name`: of each line, for messages.
-  CsvLine(const CsvOptions& options, const std::string& name);
+  /// `labelled`: false if no label is read, and a line may have `features` numbers and no label. `name`: of
+  /// each line, for messages.
+  CsvLine(const CsvOptions& options, bool labelled, int64_t features, const std::string& name);
   ~CsvLine();
   /// Takes a line; returns the number of its features. Throws Error (user) for several lines, or none.
   size_t take(std::string_view text);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/core/attributes.h"
 #include "telar/data/message_log.h"
 
 namespace telar {
@@ -32,11 +33,13 @@ struct KafkaSetting {
 };
 KafkaSetting kafka_setting(const std::string& setting);
 
+/// The topic that the options of a source of messages describe.
+KafkaTopic kafka_topic_of(const Attributes& options);
+
 /// Throws Error (run) if no broker answers within 10 seconds, Error (user) if there is no such topic.
 std::unique_ptr<MessageLog> open_kafka_log(const KafkaTopic& topic);
 
 /// The same for writing. If there is no such topic, it is created with `partitions` partitions (0: one).
-/// Throws Error (user) if it exists with another number of them than `partitions`, which is not 0.
 /// `stop_requested` bounds the sink's waits; it is called from the thread that uses it. Empty: never.
 std::unique_ptr<MessageSink> open_kafka_sink(const KafkaTopic& topic, int partitions,
                                              std::function<bool()> stop_requested = {});

@@ -57,6 +57,10 @@ std::string from_file(const std::string& path) {
 
 }  // namespace
 
+KafkaTopic kafka_topic_of(const Attributes& options) {
+  return {options.text("brokers"), options.text("topic"), options.text("group"), options.texts("kafka")};
+}
+
 KafkaSetting kafka_setting(const std::string& setting) {
   const size_t colon = setting.find(": ");
   KafkaSetting split{setting.substr(0, colon), setting.substr(colon + 2), false};

@@ -6,6 +6,7 @@
 #include "telar/data/avro_schema.h"
 #include "telar/data/message_decoders.h"
 #include "telar/data/message_fields.h"
+#include "telar/data/message_frame.h"
 
 namespace telar {
 
@@ -79,7 +80,7 @@ class AvroDecoder final : public MessageDecoder {
   }
 
   void decode(std::string_view message, std::span<std::byte> features, std::span<std::byte> label) override {
-    AvroBytes bytes(ids_.empty() ? message : without_frame(message));
+    AvroBytes bytes(ids_.empty() ? message : without_frame(message, ids_));
     fields_.clear();
     const std::vector<size_t>& parts = schema_.types[schema_.record].parts;
     for (size_t part = 0; part < parts.size(); ++part) {
@@ -96,7 +97,6 @@ class AvroDecoder final : public MessageDecoder {
 
  private:
   static constexpr size_t kNobody = static_cast<size_t>(-1);
-  static constexpr size_t kFrameBytes = 5;
 
   /// Finds the field in the schema.
   void want(size_t field, const std::string& file) {
@@ -126,17 +126,6 @@ class AvroDecoder final : public MessageDecoder {
     const auto is_null = [this](size_t part) { return schema_.types[part].kind == AvroType::Kind::nothing; };
     return !std::ranges::all_of(type.parts, is_null) &&
            std::ranges::all_of(type.parts, [&](size_t part) { return is_null(part) || has_numbers(part); });
-  }
-
-  std::string_view without_frame(std::string_view message) const {
-    if (message.size() < kFrameBytes || message.front() != 0)
-      throw user_error(
-          "the message does not begin with a 0 and the number of a schema, as data.schema_ids says");
-    int64_t id = 0;
-    for (const char byte : message.substr(1, kFrameBytes - 1)) id = id * 256 + static_cast<uint8_t>(byte);
-    if (std::ranges::find(ids_, id) == ids_.end())
-      throw user_error("the message was written with schema {}, which is not in data.schema_ids", id);
-    return message.substr(kFrameBytes);
   }
 
   void read(AvroBytes& bytes, size_t number, size_t field) {

@@ -14,7 +14,7 @@ class CsvDecoder final : public MessageDecoder {
                .label = format.label,
                .separator = format.separator,
                .classes = format.spec.classes},
-              "the message") {}
+              format.labelled, features_.elements(), "the message") {}
 
   void decode(std::string_view message, std::span<std::byte> features, std::span<std::byte> label) override {
     const size_t found = line_.take(message);

@@ -18,7 +18,8 @@ std::unique_ptr<MessageDecoder> avro_decoder(const MessageFormat& format, std::s
 /// `descriptors`: what is in the file `format.descriptor`. Throws Error (user) like avro_decoder().
 std::unique_ptr<MessageDecoder> protobuf_decoder(const MessageFormat& format, std::string_view descriptors);
 
-/// The fields that a message with named fields must have: those of the features, then that of the label.
+/// The fields that a message with named fields must have: those of the features, then that of the label, if
+/// it is read.
 std::vector<std::string> fields_of(const MessageFormat& format);
 
 }  // namespace telar

@@ -17,10 +17,15 @@ void require_count(size_t found, size_t needed, std::string_view what) {
 }  // namespace
 
 MessageFields::MessageFields(const MessageFormat& format)
-    : spec_(format.spec), vocabulary_(format.vocabulary), names_(fields_of(format)), numbers_(names_.size()) {
+    : spec_(format.spec),
+      vocabulary_(format.vocabulary),
+      names_(fields_of(format)),
+      features_(format.fields.size()),
+      numbers_(names_.size()) {
   // One field may have all of the features' numbers.
   for (Numbers& numbers : numbers_) numbers.most = static_cast<size_t>(spec_.features.elements());
-  numbers_.back().most = spec_.classes > 0 ? 1 : static_cast<size_t>(spec_.targets.elements());
+  if (format.labelled)
+    numbers_.back().most = spec_.classes > 0 ? 1 : static_cast<size_t>(spec_.targets.elements());
 }
 
 void MessageFields::clear() {
@@ -30,10 +35,10 @@ void MessageFields::clear() {
 void MessageFields::write(std::span<std::byte> features, std::span<std::byte> label) const {
   const bool tokens = spec_.dtype == DType::i32;
   size_t sum = 0;
-  for (size_t f = 0; f + 1 < numbers_.size(); ++f) sum += numbers_[f].values.size();
+  for (size_t f = 0; f < features_; ++f) sum += numbers_[f].values.size();
   require_count(sum, features.size() / sizeof(float), "feature");
   size_t at = 0;
-  for (size_t f = 0; f + 1 < numbers_.size(); ++f) {
+  for (size_t f = 0; f < features_; ++f) {
     for (const double number : numbers_[f].values) {
       if (tokens) {
         as_ints(features)[at] = token(number, at);
@@ -44,7 +49,7 @@ void MessageFields::write(std::span<std::byte> features, std::span<std::byte> la
     }
   }
   if (tokens) require_tokens(as_ints(features), vocabulary_);
-  write_label(label);
+  if (features_ < numbers_.size()) write_label(label);
 }
 
 void MessageFields::write_label(std::span<std::byte> label) const {

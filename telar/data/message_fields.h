@@ -9,16 +9,16 @@
 namespace telar {
 
 /// The numbers of a message's named fields, in whatever order they come. Those of the features follow each
-/// other in the order of the names, the last field is the label. It keeps memory for the next message, but
-/// hardly for more numbers than a sample has.
+/// other in the order of the names; the field of the label, if it is read, is the last. It keeps memory for
+/// the next message, but hardly for more numbers than a sample has.
 class MessageFields {
  public:
   explicit MessageFields(const MessageFormat& format);
 
-  /// Of the features, then of the label.
+  /// Of the features, then of the label, if it is read.
   const std::vector<std::string>& names() const { return names_; }
   /// Whether the label is the number of a class, which cannot be an array.
-  bool is_class(size_t field) const { return field + 1 == names_.size() && spec_.classes > 0; }
+  bool is_class(size_t field) const { return field == features_ && spec_.classes > 0; }
 
   /// Forgets the numbers of the message before.
   void clear();
@@ -41,6 +41,7 @@ class MessageFields {
   SampleSpec spec_;
   int64_t vocabulary_;
   std::vector<std::string> names_;
+  size_t features_;               ///< fields of the features
   std::vector<Numbers> numbers_;  ///< of each field
 };
 

@@ -40,7 +40,8 @@ class RawDecoder final : public MessageDecoder {
         label_(raw_label_bytes(format_.spec)) {}
 
   void decode(std::string_view message, std::span<std::byte> features, std::span<std::byte> label) override {
-    if (message.size() != features_ + label_)
+    const bool alone = !format_.labelled && message.size() == features_;
+    if (message.size() != features_ + label_ && !alone)
       throw user_error("the message has {} bytes; {} {} and a label of {} need {}", message.size(),
                        format_.dtype, format_.spec.features.str(), bytes_text(label_), features_ + label_);
     if (format_.dtype == "u8") {
@@ -51,7 +52,7 @@ class RawDecoder final : public MessageDecoder {
       if (format_.dtype == "i32") require_tokens(as_ints(features), format_.vocabulary);
       if (format_.dtype == "f32") require_finite(as_floats(features), "feature");
     }
-    read_label(message.substr(features_), label);
+    if (format_.labelled) read_label(message.substr(features_), label);
   }
 
  private:
@@ -173,7 +174,7 @@ const std::vector<std::string>& written_format_names() {
 
 std::vector<std::string> fields_of(const MessageFormat& format) {
   std::vector<std::string> fields = format.fields;
-  fields.push_back(format.label.empty() ? "label" : format.label);
+  if (format.labelled) fields.push_back(format.label.empty() ? "label" : format.label);
   return fields;
 }
 

@@ -23,12 +23,13 @@ namespace telar {
 /// csv: one line of numbers, of which column `label` is the label.
 ///
 /// avro: a record in Avro's binary encoding, without its schema, which is in the file `schema`. `fields` and
-/// `label` are fields of the record like those of json; the symbol of an enum is its number. With
-/// `schema_ids`, a message begins with a 0 and one of these numbers (four bytes, the high one first), as
-/// Confluent's serializers write.
+/// `label` are fields of the record like those of json; the symbol of an enum is its number.
 ///
 /// protobuf: a message of the type `message`, which the file `descriptor` describes. Its fields are like
 /// those of json; one without presence has its default if the message lacks it.
+///
+/// With `schema_ids`, messages of both begin with a 0 and one of these numbers (four bytes, the high one
+/// first), as Confluent's serializers write; in protobuf, the indices of `message` in its file follow.
 struct MessageFormat {
   std::string name = "raw";
   std::string dtype = "f32";  ///< raw: "u8" (v / 255 as f32), "f32" or "i32" (token ids)
@@ -38,9 +39,12 @@ struct MessageFormat {
   std::string label = {};   ///< json, avro, protobuf: empty is "label"; csv: empty is the last column
   char separator = ',';     ///< csv
   std::string schema = {};  ///< avro: a file
-  std::vector<int64_t> schema_ids = {};  ///< avro
+  std::vector<int64_t> schema_ids = {};  ///< avro, protobuf
   std::string descriptor = {};           ///< protobuf: a file, as protoc --descriptor_set_out writes it
   std::string message = {};              ///< protobuf: with its package, "shop.Event"
+  /// False: a message may lack its label, and no label is read. A message of csv then has one number more
+  /// than features, or as many.
+  bool labelled = true;
 };
 
 /// The names of all formats.

@@ -124,6 +124,7 @@ class JsonDecoder final : public MessageDecoder {
       : spec_(format.spec),
         vocabulary_(format.vocabulary),
         fields_(fields_of(format)),
+        features_(format.fields.size()),
         found_(fields_.size()) {}
 
   void decode(std::string_view message, std::span<std::byte> features, std::span<std::byte> label) override {
@@ -147,7 +148,6 @@ class JsonDecoder final : public MessageDecoder {
   };
 
   bool tokens() const { return spec_.dtype == DType::i32; }
-  size_t label_field() const { return fields_.size() - 1; }
 
   /// Returns whether the features are in the order of their fields.
   bool read_fields(ondemand::document& document, NumberSink& sink, std::span<std::byte> label) {
@@ -162,7 +162,7 @@ class JsonDecoder final : public MessageDecoder {
       }
       if (std::exchange(found_[f].here, true))
         throw user_error("the message has the field '{}' twice", fields_[f]);
-      if (f == label_field()) {
+      if (f == features_) {
         read_label(value, label);
         continue;
       }
@@ -196,7 +196,7 @@ class JsonDecoder final : public MessageDecoder {
 
   /// Messages of a topic mostly have their fields in the same order. fields_.size(): nobody needs the field.
   size_t index_of(std::string_view key, size_t expected) const {
-    if (fields_[expected] == key) return expected;
+    if (expected < fields_.size() && fields_[expected] == key) return expected;
     return static_cast<size_t>(std::ranges::find(fields_, key) - fields_.begin());
   }
 
@@ -230,7 +230,7 @@ class JsonDecoder final : public MessageDecoder {
   void reorder(std::span<std::byte> features) {
     order_.assign(features.begin(), features.end());
     std::byte* out = features.data();
-    for (size_t f = 0; f < label_field(); ++f) {
+    for (size_t f = 0; f < features_; ++f) {
       const size_t bytes = found_[f].count * sizeof(float);
       std::memcpy(out, order_.data() + found_[f].first * sizeof(float), bytes);
       out += bytes;
@@ -240,6 +240,7 @@ class JsonDecoder final : public MessageDecoder {
   SampleSpec spec_;
   int64_t vocabulary_;
   std::vector<std::string> fields_;
+  size_t features_;           ///< fields of the features; the label's follows, if it is read
   std::vector<Found> found_;  ///< of each field
   ondemand::parser parser_;
   std::string text_;

@@ -14,11 +14,19 @@ struct Message {
   int64_t offset = 0;
   std::string_view value;
   int64_t time = -1;  ///< that the topic stores with it: milliseconds since 1970; negative: none
+  std::optional<std::string_view> key = std::nullopt;
 };
 
 struct MessageHeader {
   std::string name;
   std::string value;
+};
+
+/// A message that is to be written.
+struct NewMessage {
+  std::string_view value;
+  std::optional<std::string_view> key = std::nullopt;
+  std::vector<MessageHeader> headers = {};
 };
 
 /// The offsets of a partition's messages: from `first` to before `end`.
@@ -37,6 +45,8 @@ class MessageLog {
   /// Of the topic.
   virtual const std::string& name() const = 0;
   virtual int partitions() const = 0;
+  /// Those that the topic has by now, as far as the brokers were asked, at most once a minute.
+  virtual int partitions_now() = 0;
 
   /// The messages that each partition has now. Throws Error (run) if nobody answers.
   virtual std::vector<OffsetRange> ranges() = 0;
@@ -66,6 +76,9 @@ class MessageLog {
 
   /// Tells others up to which offsets the messages have been used. Does not wait, and may fail. Thread-safe.
   virtual void tell_used(const std::vector<int64_t>& next) = 0;
+  /// What was told last, also by other processes of the same consumer group: an offset for each partition,
+  /// none where nothing was. Throws Error (run) if nobody answers.
+  virtual std::vector<std::optional<int64_t>> told_used() = 0;
 
   /// Why no message arrives, as far as is known: "no broker answers: …"; empty: nothing is wrong.
   virtual std::string trouble() const = 0;
@@ -78,12 +91,16 @@ class MessageSink {
   virtual int partitions() const = 0;
   /// Waits if too many messages are under way; false if a stop was requested meanwhile, and the message was
   /// not taken. Throws Error (run) if an earlier one could not be stored.
-  virtual bool publish(int partition, std::string_view message,
-                       const std::vector<MessageHeader>& headers) = 0;
-  bool publish(int partition, std::string_view message) { return publish(partition, message, {}); }
+  virtual bool publish(int partition, const NewMessage& message) = 0;
+  bool publish(int partition, std::string_view message) {
+    return publish(partition, NewMessage{.value = message});
+  }
   /// Waits until all messages are stored, after a stop was requested at most kStopWait; returns how many are
   /// not. Throws Error (run) if one could not be.
   virtual int64_t flush() = 0;
+  /// Why messages are not stored, as far as is known; empty: nothing is wrong. To be asked in the callback
+  /// that requests a stop.
+  virtual std::string trouble() const = 0;
   static constexpr std::chrono::seconds kStopWait{5};
 };
 

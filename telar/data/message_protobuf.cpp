@@ -1,3 +1,4 @@
+#include <fmt/ranges.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 #include <google/protobuf/io/coded_stream.h>
@@ -11,6 +12,7 @@
 #include "telar/core/suggest.h"
 #include "telar/data/message_decoders.h"
 #include "telar/data/message_fields.h"
+#include "telar/data/message_frame.h"
 
 namespace telar {
 
@@ -145,17 +147,20 @@ double from_varint(FieldDescriptor::Type type, uint64_t bits) {
 /// checks every length; no message is built, so a few bytes cannot take much memory.
 class ProtobufDecoder final : public MessageDecoder {
  public:
-  ProtobufDecoder(const MessageFormat& format, std::string_view descriptors) : fields_(format) {
+  ProtobufDecoder(const MessageFormat& format, std::string_view descriptors)
+      : fields_(format), ids_(format.schema_ids) {
     protobuf::DescriptorPool pool;
     add_descriptors(pool, descriptors, format.descriptor);
     const protobuf::Descriptor& type = type_in(pool, format);
     for (size_t f = 0; f < fields_.names().size(); ++f)
       wanted_.push_back(wanted_field(type, fields_.names()[f], fields_.is_class(f), format.descriptor));
+    for (const protobuf::Descriptor* outer = &type; outer != nullptr; outer = outer->containing_type())
+      path_.insert(path_.begin(), outer->index());
   }
 
   void decode(std::string_view message, std::span<std::byte> features, std::span<std::byte> label) override {
-    protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(message.data()),
-                                      static_cast<int>(message.size()));
+    if (!ids_.empty()) message = without_path(without_frame(message, ids_));
+    Input in(bytes_of(message), static_cast<int>(message.size()));
     fields_.clear();
     for (WantedField& field : wanted_) field.here = false;
     size_t expected = 0;
@@ -175,6 +180,29 @@ class ProtobufDecoder final : public MessageDecoder {
 
  private:
   using Input = protobuf::io::CodedInputStream;
+
+  static const uint8_t* bytes_of(std::string_view message) {
+    return reinterpret_cast<const uint8_t*>(message.data());
+  }
+
+  /// Behind the frame, Confluent's serializers write which message of the schema it is: the number of the
+  /// indices, and the index of the outermost message in the file, of the next one in that one, …; a single 0
+  /// stands for the first message of the file.
+  std::string_view without_path(std::string_view message) const {
+    Input in(bytes_of(message), static_cast<int>(message.size()));
+    uint64_t bits = 0;
+    const auto next = [&] {
+      if (!in.ReadVarint64(&bits)) throw damaged();
+      return static_cast<int64_t>((bits >> 1U) ^ (~(bits & 1U) + 1));
+    };
+    const int64_t count = next();
+    bool right = count == 0 ? path_ == std::vector<int64_t>{0} : count == std::ssize(path_);
+    for (int64_t i = 0; right && i < count; ++i) right = next() == path_[static_cast<size_t>(i)];
+    if (!right)
+      throw user_error("the message is another one of its schema; data.message has the indices {}",
+                       fmt::join(path_, ", "));
+    return message.substr(static_cast<size_t>(in.CurrentPosition()));
+  }
 
   /// Fields are mostly written in the same order. wanted_.size(): nobody needs the field.
   size_t index_of(uint32_t number, size_t expected) const {
@@ -254,6 +282,8 @@ class ProtobufDecoder final : public MessageDecoder {
   }
 
   MessageFields fields_;
+  std::vector<int64_t> ids_;         ///< of schemas, in frames; empty: there are no frames
+  std::vector<int64_t> path_;        ///< where the message is in its schema: without_path()
   std::vector<WantedField> wanted_;  ///< of each field of the sample
 };
 

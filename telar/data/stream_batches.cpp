@@ -20,8 +20,6 @@ constexpr std::chrono::milliseconds kWait(100);
 /// The same, if another partition may receive one first.
 constexpr std::chrono::milliseconds kArrivalWait(2);
 constexpr std::chrono::seconds kWaitWarning(10);
-constexpr int64_t kNamedDamaged = 10;
-constexpr int64_t kDamagedInRow = 1000;  // after so many, and at least a batch, the format is wrong
 constexpr int kTakenForEnds = 10'000;
 
 std::vector<BatchTensor> tensors_of_stream(const SampleSpec& spec) {
@@ -59,6 +57,7 @@ StreamBatches::StreamBatches(std::unique_ptr<MessageLog> log, StreamOptions opti
       options_(std::move(options)),
       tensors_(tensors_of_stream(options_.format.spec)),
       decoder_(message_decoder(options_.format)),
+      damaged_(log_->name(), {options_.skip_damaged, options_.batch, options_.dead_letters, options_.warn}),
       reading_(static_cast<size_t>(log_->partitions()), -1) {
   check_stream(options_, *log_);
   if (!options_.ends.empty()) {
@@ -167,9 +166,20 @@ void StreamBatches::take_in_turn(StreamPosition& place, const std::vector<int64_
   place.last.clear();
 }
 
+void StreamBatches::look_for_partitions() const {
+  const int now = log_->partitions_now();
+  if (has_more_partitions_ || now <= log_->partitions()) return;
+  has_more_partitions_ = true;
+  if (options_.warn)
+    options_.warn(fmt::format(
+        "topic '{}' has {} partitions now; this run uses the {} that there were when it began, and no messages of the others; a new run uses all",
+        log_->name(), now, log_->partitions()));
+}
+
 std::vector<int64_t> StreamBatches::known_ends(const Position& position) const {
   const StreamPosition place = place_of(position);
   const std::scoped_lock lock(mutex_);
+  look_for_partitions();
   std::vector<int64_t> ends = place.next;
   for (int p = 0; p < log_->partitions(); ++p) {
     int64_t& end = ends[static_cast<size_t>(p)];
@@ -323,7 +333,8 @@ class StreamBatches::Reading {
         decode(partition, *spare_, 0);
       }
     }
-    store_dead_letters();
+    // A position after damaged messages must not be stored before they are.
+    stream_.damaged_.store();
     batch_.resize(rows);
     batch_.epoch = place_.pass;
     batch_.all_samples = std::ssize(taken_) - (place_.left_out - damaged_before);
@@ -496,48 +507,16 @@ class StreamBatches::Reading {
     try {
       stream_.decoder_->decode(message_.value, sample, {batch.data(1) + i * labels, labels});
     } catch (const Error& error) {
-      leave_out(partition, error);
+      stream_.damaged_.leave_out(partition, message_, error.what(), !again_, mine_);
+      ++place_.left_out;
+      taken_.back().left_out = true;
       return false;
     }
-    if (!again_) stream_.damaged_in_row_ = 0;
+    if (!again_) stream_.damaged_.sample();
     options_.channels.apply(as_floats(sample));
     batch.ids()[i] = message_.offset * log_.partitions() + partition;
     if (message_.time >= 0) batch.arrived.push_back(message_.time);
     return true;
-  }
-
-  void leave_out(int partition, const Error& error) {
-    const std::string damage = fmt::format("topic '{}', partition {}, offset {}: {}", log_.name(), partition,
-                                           message_.offset, error.what());
-    if (!options_.skip_damaged) throw user_error("{}; data.on_error: skip leaves such messages out", damage);
-    ++place_.left_out;
-    taken_.back().left_out = true;
-    if (again_) return;
-    if (++stream_.damaged_in_row_ >= std::max(kDamagedInRow, options_.batch))
-      throw user_error(
-          "{} messages in a row are damaged; check data.format, data.dtype and data.shape; the last: {}",
-          stream_.damaged_in_row_, damage);
-    if (options_.dead_letters && mine_) send_dead_letter(partition, error.what());
-    if (!options_.warn || stream_.named_ > kNamedDamaged) return;
-    options_.warn(++stream_.named_ > kNamedDamaged
-                      ? "further messages are left out; the summary has their number"
-                      : "left out: " + damage);
-  }
-
-  void send_dead_letter(int partition, const char* reason) {
-    MessageSink& sink = *options_.dead_letters;
-    const bool taken = sink.publish(partition % sink.partitions(), message_.value,
-                                    {{"telar.topic", log_.name()},
-                                     {"telar.partition", std::to_string(partition)},
-                                     {"telar.offset", std::to_string(message_.offset)},
-                                     {"telar.reason", reason}});
-    if (!taken) throw ReadStopped();
-    sends_ = true;
-  }
-
-  /// A position after these messages must not be stored before they are.
-  void store_dead_letters() const {
-    if (sends_ && options_.dead_letters->flush() > 0) throw ReadStopped();
   }
 
   const StreamBatches& stream_;
@@ -556,13 +535,13 @@ class StreamBatches::Reading {
   bool again_ = false;
   bool warned_ = false;
   bool mine_ = false;             ///< the message belongs to this worker's part
-  bool sends_ = false;            ///< dead letters are under way
   std::optional<Batch> spare_;    ///< for messages of others' parts
   WaitClock::time_point opened_;  ///< when the first message was taken
 };
 
 void StreamBatches::read(const Position& position, Batch& batch, const std::stop_token& stop) const {
   const std::scoped_lock lock(mutex_);
+  look_for_partitions();
   Reading(*this, position, nullptr, options_.part, batch, stop).run();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/data/damaged_messages.h"
 #include "telar/data/message_format.h"
 #include "telar/data/message_log.h"
 #include "telar/data/normalised.h"
@@ -117,6 +118,8 @@ class StreamBatches final : public Stream {
   std::optional<StreamPosition> whole(const Position& position, int64_t batches,
                                       const std::vector<int64_t>& ends) const;
   std::string waiting_for(const std::string& awaited) const;
+  /// Warns once if the topic has got more partitions.
+  void look_for_partitions() const;
   const Known* known_batch(const Position& at) const;
   void remember(Known batch) const;
 
@@ -124,10 +127,10 @@ class StreamBatches final : public Stream {
   StreamOptions options_;
   std::vector<BatchTensor> tensors_;
   std::unique_ptr<MessageDecoder> decoder_;
-  mutable std::mutex mutex_;              ///< guards the log, and what follows
+  mutable std::mutex mutex_;  ///< guards the log, and what follows
+  mutable DamagedMessages damaged_;
+  mutable bool has_more_partitions_ = false;
   mutable std::vector<int64_t> reading_;  ///< of each partition, the offset that the log reads next
-  mutable int64_t named_ = 0;             ///< damaged messages that were named in warnings
-  mutable int64_t damaged_in_row_ = 0;    ///< the last messages that were decoded, up to the newest one
   mutable std::mutex known_mutex_;        ///< guards the batches below
   mutable std::deque<Known> known_;       ///< the last ones
 };

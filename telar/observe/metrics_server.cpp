@@ -6,11 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <list>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -32,37 +34,6 @@ std::string http_response(std::string_view status, std::string_view text) {
       status, text.size(), text);
 }
 
-/// Waits until the client can be read or written; false when its time is over or the server ends.
-bool wait_for_client(int client, short event, int wake, ServerClock::time_point since) {
-  const double left = MetricsServer::kSeconds - seconds_since(since);
-  std::array<pollfd, 2> events = {pollfd{client, event, 0}, pollfd{wake, POLLIN, 0}};
-  if (left <= 0) return false;
-  const int ready = poll(events.data(), events.size(), static_cast<int>(std::ceil(1e3 * left)));
-  return ready > 0 && events[1].revents == 0;
-}
-
-/// The request up to the empty line after its headers; without it, if the client sends no more.
-std::string read_request(int client, int wake, ServerClock::time_point since) {
-  std::string request;
-  std::array<char, 1024> bytes{};
-  while (request.size() < MetricsServer::kLongestRequest && request.find("\r\n\r\n") == std::string::npos) {
-    if (!wait_for_client(client, POLLIN, wake, since)) return "";
-    const ssize_t count = recv(client, bytes.data(), bytes.size(), 0);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count <= 0) break;
-    request.append(bytes.data(), static_cast<size_t>(count));
-  }
-  return request;
-}
-
-void write_response(int client, std::string_view text, int wake, ServerClock::time_point since) {
-  while (!text.empty() && wait_for_client(client, POLLOUT, wake, since)) {
-    const ssize_t count = send(client, text.data(), text.size(), MSG_NOSIGNAL);
-    if (count < 0 && errno != EAGAIN && errno != EINTR) return;
-    if (count > 0) text.remove_prefix(static_cast<size_t>(count));
-  }
-}
-
 }  // namespace
 
 std::string metrics_response(const std::string& request, const std::function<std::string()>& page) {
@@ -80,49 +51,128 @@ std::string metrics_response(const std::string& request, const std::function<std
   return http_response("200 OK", page());
 }
 
-MetricsServer::MetricsServer(const std::string& address, std::function<std::string()> page)
-    : listening_(Address::parse(address)),
-      page_(std::move(page)),
+/// A connection: its request is read, answered, and then what the client still sends is read, because a
+/// connection that is closed with unread bytes is reset, and the client might lose the answer.
+class MetricsServer::Client {
+ public:
+  explicit Client(int socket) : socket_(socket) {}
+  ~Client() { close(socket_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  pollfd event() const {
+    return {socket_, static_cast<short>(state_ == State::answering ? POLLOUT : POLLIN), 0};
+  }
+  double seconds_left() const { return kSeconds - seconds_since(since_); }
+
+  /// Does what can be done without waiting. False: the connection is over.
+  bool go_on(const std::function<std::string()>& page) {
+    if (state_ == State::asking && !read_request()) return false;
+    if (state_ == State::asking && is_complete()) {
+      answer_ = metrics_response(request_, page);
+      state_ = State::answering;
+    }
+    if (state_ == State::answering && !send_answer()) return false;
+    return state_ != State::ending || read_rest();
+  }
+
+ private:
+  enum class State : uint8_t { asking, answering, ending };
+
+  bool is_complete() const {
+    return ended_ || request_.size() >= kLongestRequest || request_.find("\r\n\r\n") != std::string::npos;
+  }
+
+  /// False: there is no request.
+  bool read_request() {
+    std::array<char, 1024> bytes{};
+    while (!is_complete()) {
+      const ssize_t count = recv(socket_, bytes.data(), bytes.size(), 0);
+      if (count < 0) return would_wait();
+      ended_ = count == 0;
+      request_.append(bytes.data(), static_cast<size_t>(count));
+    }
+    return !request_.empty();
+  }
+
+  bool send_answer() {
+    while (sent_ < answer_.size()) {
+      const ssize_t count = send(socket_, answer_.data() + sent_, answer_.size() - sent_, MSG_NOSIGNAL);
+      if (count < 0) return would_wait();
+      sent_ += static_cast<size_t>(count);
+    }
+    shutdown(socket_, SHUT_WR);
+    state_ = State::ending;
+    return true;
+  }
+
+  bool read_rest() {
+    std::array<char, 1024> bytes{};
+    ssize_t count = 0;
+    while ((count = recv(socket_, bytes.data(), bytes.size(), 0)) > 0) {
+    }
+    return count < 0 && would_wait();
+  }
+
+  static bool would_wait() { return errno == EAGAIN || errno == EINTR; }
+
+  int socket_;
+  ServerClock::time_point since_ = ServerClock::now();
+  std::string request_;
+  std::string answer_;
+  size_t sent_ = 0;
+  State state_ = State::asking;
+  bool ended_ = false;  ///< the client sends no more
+};
+
+MetricsServer::MetricsServer(const std::string& address)
+    : host_(Address::parse(address).host),
+      listening_(Address::parse(address)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_ < 0) throw run_error("cannot create an eventfd: {}", std::strerror(errno));
+}
+
+void MetricsServer::serve(std::function<std::string()> page) {
+  page_ = std::move(page);
   thread_ = std::thread([this] { run(); });
 }
 
 MetricsServer::~MetricsServer() {
   eventfd_write(wake_, 1);
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   close(wake_);
 }
 
 void MetricsServer::run() {
-  std::vector<pollfd> events;
-  for (const int listener : listening_.sockets()) events.push_back({listener, POLLIN, 0});
-  events.push_back({wake_, POLLIN, 0});
+  std::list<Client> clients;
   while (true) {
-    poll(events.data(), events.size(), -1);
-    if (events.back().revents != 0) return;
-    for (const int listener : listening_.sockets()) {
-      const int client = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (client < 0) {
-        const bool gone = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-        if (!gone) poll(&events.back(), 1, kWaitForFiles);  // too many files are open
-        continue;
-      }
-      answer(client);
-      close(client);
+    std::vector<pollfd> events = {{wake_, POLLIN, 0}};
+    for (const int listener : listening_.sockets()) events.push_back({listener, POLLIN, 0});
+    double wait = kSeconds;
+    for (const Client& client : clients) {
+      events.push_back(client.event());
+      wait = std::min(wait, client.seconds_left());
     }
+    poll(events.data(), events.size(),
+         clients.empty() ? -1 : static_cast<int>(std::ceil(1e3 * std::max(0.0, wait))));
+    if (events.front().revents != 0) return;
+    std::erase_if(clients,
+                  [&](Client& client) { return client.seconds_left() <= 0 || !client.go_on(page_); });
+    accept_clients(clients);
   }
 }
 
-void MetricsServer::answer(int client) {
-  const auto since = ServerClock::now();
-  const std::string request = read_request(client, wake_, since);
-  if (request.empty()) return;
-  write_response(client, metrics_response(request, page_), wake_, since);
-  // Closed with unread bytes, the connection would be reset, and the client might lose the answer.
-  shutdown(client, SHUT_WR);
-  std::array<char, 1024> rest{};
-  while (wait_for_client(client, POLLIN, wake_, since) && recv(client, rest.data(), rest.size(), 0) > 0) {
+void MetricsServer::accept_clients(std::list<Client>& clients) {
+  for (const int listener : listening_.sockets()) {
+    const int client = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (client >= 0) {
+      if (clients.size() == kClients) clients.pop_front();
+      clients.emplace_back(client);
+      continue;
+    }
+    const bool gone = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+    pollfd wake = {wake_, POLLIN, 0};
+    if (!gone) poll(&wake, 1, kWaitForFiles);  // too many files are open
   }
 }
 

@@ -33,10 +33,6 @@ double steady_seconds() {
 }
 
 /// "1,234 behind (2.1 s)".
-std::string behind_text(int64_t samples, std::optional<double> seconds) {
-  return grouped(samples) + " behind" + (seconds ? fmt::format(" ({:.1f} s)", *seconds) : "");
-}
-
 }  // namespace
 
 ProgressOptions progress_options(int descriptor, bool quiet) {
@@ -68,14 +64,29 @@ void Progress::begin_epoch(int64_t epoch, int64_t epochs, int64_t samples, int64
   last_shown_ = epoch_start_;
 }
 
-void Progress::update(const ProgressState& state) {
-  if (options_.style == ProgressStyle::quiet) return;
+bool Progress::is_due() {
+  if (options_.style == ProgressStyle::quiet) return false;
   const double time = options_.clock();
-  const bool bar = options_.style == ProgressStyle::bar;
-  if (time - last_shown_ < (bar ? kRedrawSeconds : kLineSeconds)) return;
+  if (time - last_shown_ < (options_.style == ProgressStyle::bar ? kRedrawSeconds : kLineSeconds))
+    return false;
   last_shown_ = time;
-  if (!bar) return print_line(fit_line(parts(state), kNoLimit));
-  stream_ << kStartOfEmptyLine << bar_line(state) << std::flush;
+  return true;
+}
+
+void Progress::update(const ProgressState& state) {
+  if (!is_due()) return;
+  if (options_.style != ProgressStyle::bar) return print_line(fit_line(parts(state), kNoLimit));
+  redraw(bar_line(state));
+}
+
+void Progress::update(const std::function<std::vector<LinePart>()>& parts) {
+  if (!is_due()) return;
+  if (options_.style != ProgressStyle::bar) return print_line(fit_line(parts(), kNoLimit));
+  redraw(fit_line(parts(), options_.columns() - 1));
+}
+
+void Progress::redraw(const std::string& line) {
+  stream_ << kStartOfEmptyLine << line << std::flush;
   line_open_ = true;
 }
 

@@ -72,13 +72,17 @@ class Progress {
   void begin_epoch(int64_t epoch, int64_t epochs, int64_t samples, int64_t samples_done = 0);
   void update(const ProgressState& state);
   void end_epoch(const EpochSummary& summary);
+  /// The same for work without epochs: `parts` returns the line, and is called when it is shown.
+  void update(const std::function<std::vector<LinePart>()>& parts);
   /// Prints a separate line: "checkpoint written to …".
   void message(std::string_view text);
 
  private:
+  bool is_due();
   double rate(int64_t run_samples) const;
   std::vector<LinePart> parts(const ProgressState& state) const;
   std::string bar_line(const ProgressState& state) const;
+  void redraw(const std::string& line);
   void print_line(const std::string& line);
   std::string coloured(const std::string& text) const;
 

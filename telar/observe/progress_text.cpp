@@ -21,6 +21,10 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
+std::string behind_text(int64_t samples, std::optional<double> seconds) {
+  return grouped(samples) + " behind" + (seconds ? fmt::format(" ({:.1f} s)", *seconds) : "");
+}
+
 std::string fit_line(std::vector<LinePart> parts, int width) {
   const auto limit = static_cast<size_t>(std::max(width, 0));
   for (;;) {

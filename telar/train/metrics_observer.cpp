@@ -5,11 +5,9 @@
 
 namespace telar {
 
-MetricsObserver::MetricsObserver(const std::string& address, MetricsSources sources)
-    : asked_(address), sources_(std::move(sources)), server_(address, [this] { return page(); }) {}
-
-std::string MetricsObserver::address() const {
-  return Address{.host = Address::parse(asked_).host, .port = server_.port()}.text();
+MetricsObserver::MetricsObserver(std::unique_ptr<MetricsServer> server, MetricsSources sources)
+    : sources_(std::move(sources)), server_(std::move(server)) {
+  server_->serve([this] { return page(); });
 }
 
 std::string MetricsObserver::page() {

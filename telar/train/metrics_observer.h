@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -27,22 +28,20 @@ struct MetricsSources {
 /// that its sources read.
 class MetricsObserver final : public TrainingObserver {
  public:
-  /// `address`: HOST:PORT. Throws Error (user) if it cannot listen there.
-  MetricsObserver(const std::string& address, MetricsSources sources);
+  /// `server`: it does not serve yet.
+  MetricsObserver(std::unique_ptr<MetricsServer> server, MetricsSources sources);
 
   void step_done(const StepReport& report, const TrainingState& state) override;
 
-  /// HOST:PORT where it listens; the port is the one that was found if 0 was asked for.
-  std::string address() const;
+  std::string address() const { return server_->address(); }
   /// What is served now; from any thread.
   std::string page();
 
  private:
-  const std::string asked_;
   MetricsSources sources_;
   std::mutex mutex_;  ///< guards values_
   std::vector<PrometheusMetric> values_;
-  MetricsServer server_;  ///< the last member, because its thread uses the others
+  std::unique_ptr<MetricsServer> server_;  ///< the last member, because its thread uses the others
 };
 
 }  // namespace telar

@@ -167,6 +167,9 @@ Published publish(const Dataset& data, PublishOptions options) {
     std::unique_ptr<MessageSink> sink =
         open_kafka_sink(options.topic, options.partitions, options.stop_requested);
     published.partitions = sink->partitions();
+    if (options.partitions != 0 && options.partitions != published.partitions)
+      throw user_error("topic '{}' exists with {} partitions, not {}", options.topic.name,
+                       published.partitions, options.partitions);
     if (options.bots > published.partitions)
       throw user_error("{} bots cannot share {} partitions; each needs one of its own", options.bots,
                        published.partitions);

@@ -60,6 +60,9 @@ class Run {
     check_coordination();
     check_profile();
     check_devices();
+    // Before anything is started, because the address may be wrong or taken.
+    if (!options_.metrics.empty() && leads())
+      metrics_server_ = std::make_unique<MetricsServer>(options_.metrics);
     const SampleSpec& spec = data_.spec();
     // Before any file is written, because the job may not fit the data.
     const auto session =
@@ -226,9 +229,9 @@ class Run {
     if (pace) observers.insert(observers.begin(), &*pace);
 
     std::optional<MetricsObserver> metrics;
-    if (!options_.metrics.empty())
+    if (metrics_server_)
       observers.push_back(&metrics.emplace(
-          options_.metrics,
+          std::move(metrics_server_),
           metrics_sources(session, pace ? &*pace : nullptr, cluster.get(), stream ? &*stream : nullptr)));
     if (metrics) say(fmt::format("metrics: http://{}/metrics", metrics->address()));
 
@@ -611,6 +614,7 @@ class Run {
   DataRecord record_;      ///< only in the process that leads
   Datasets data_;
   std::optional<RunProfile> profile_;
+  std::unique_ptr<MetricsServer> metrics_server_;  ///< until there is an observer that serves
 };
 
 }  // namespace

@@ -24,14 +24,6 @@ namespace telar {
 
 namespace {
 
-void require_fit(const Trained& trained, const SampleSpec& given) {
-  const SampleSpec& right = trained.spec;
-  if (given.features == right.features && given.dtype == right.dtype) return;
-  throw user_error("the samples are {} {}, but the model in {} was trained on {} {}", name_of(given.dtype),
-                   given.features.str(), trained.checkpoint.string(), name_of(right.dtype),
-                   right.features.str());
-}
-
 bool names_devices(const std::string& override) {
   return override.starts_with("device") || override.starts_with("strategy.device");
 }
@@ -72,12 +64,21 @@ void softmax_in_place(std::span<float> row) {
 
 }  // namespace
 
+void require_fit(const Trained& trained, const SampleSpec& given) {
+  const SampleSpec& right = trained.spec;
+  if (given.features == right.features && given.dtype == right.dtype) return;
+  throw user_error("the samples are {} {}, but the model in {} was trained on {} {}", name_of(given.dtype),
+                   given.features.str(), trained.checkpoint.string(), name_of(right.dtype),
+                   right.features.str());
+}
+
 Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
                      const std::vector<std::string>& overrides,
                      const std::function<void(const std::string&)>& warn) {
   Trained trained;
   const FoundCheckpoint found = find_trained(run_or_checkpoint, best);
   trained.checkpoint = found.path;
+  trained.step = found.state.step;
   trained.skipped = found.warnings;
   if (warn) std::for_each(found.warnings.begin(), found.warnings.end(), warn);
   trained.job = job_to_compute(trained.checkpoint / "job.yaml", overrides, warn);
@@ -102,7 +103,16 @@ std::vector<double> evaluate(const Trained& trained, const Dataset& data) {
   return Trainer(*trained.session, options).evaluate(data);
 }
 
-std::vector<float> predict(const Trained& trained, const Dataset& data, bool softmax) {
+std::vector<float> predict(const Trained& trained, const Batch& batch) {
+  std::vector<float> outputs = trained.session->predict(view_of(batch));
+  if (trained.spec.classes == 0) return outputs;
+  const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
+  for (size_t row = 0; row < outputs.size(); row += width)
+    softmax_in_place(std::span(outputs).subspan(row, width));
+  return outputs;
+}
+
+std::vector<float> predict(const Trained& trained, const Dataset& data) {
   require_fit(trained, data.spec());
   const WholeBatch assignment(data.size(), trained.job.training.evaluation_batch);
   const DatasetBatches batches(data, assignment);
@@ -110,13 +120,8 @@ std::vector<float> predict(const Trained& trained, const Dataset& data, bool sof
   loader.start(batches.begin(0));
   std::vector<float> outputs;
   while (const Batch* batch = loader.next()) {
-    const auto part = trained.session->predict(view_of(*batch));
+    const std::vector<float> part = predict(trained, *batch);
     outputs.insert(outputs.end(), part.begin(), part.end());
-  }
-  if (softmax) {
-    const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
-    for (size_t row = 0; row < outputs.size(); row += width)
-      softmax_in_place(std::span(outputs).subspan(row, width));
   }
   return outputs;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/data/batch_source.h"
 #include "telar/runtime/session.h"
 #include "telar/train/job.h"
 #include "telar/train/trainer.h"
@@ -15,6 +16,7 @@ namespace telar {
 /// A trained model, ready for evaluation and prediction.
 struct Trained {
   std::filesystem::path checkpoint;
+  int64_t step = 0;                  ///< that has made its parameters
   std::vector<std::string> skipped;  ///< why newer checkpoints were not used, one sentence each
   Job job;                           ///< as run, with the overrides applied
   SampleSpec spec;
@@ -33,8 +35,13 @@ Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
 /// Means of the metrics over `data`. Throws Error (user) if its samples do not match the model's.
 std::vector<double> evaluate(const Trained& trained, const Dataset& data);
 
-/// The model's outputs, [samples, outputs], row-major; `softmax` converts logits to probabilities.
-std::vector<float> predict(const Trained& trained, const Dataset& data, bool softmax);
+/// Throws Error (user) if samples of this kind are not those of the model.
+void require_fit(const Trained& trained, const SampleSpec& given);
+
+/// The model's outputs, [samples, outputs], row-major: probabilities, or the numbers of a model without
+/// classes.
+std::vector<float> predict(const Trained& trained, const Dataset& data);
+std::vector<float> predict(const Trained& trained, const Batch& batch);
 
 /// Opens samples to predict from a file: a JPEG or PNG image (resized to the model's size), IDX images, a
 /// .npy array or a CSV table of features. The content determines the format. They are normalised as in

@@ -36,6 +36,15 @@ TEST(AvroMessage, ReadsWhatPythonsEncoderWrote) {
   }
 }
 
+TEST(AvroMessage, WithoutALabelItsFieldIsNotRead) {
+  MessageFormat format = x_format();
+  format.labelled = false;
+  EXPECT_EQ(avro_record(format, schema_with("\"int\""), "06 10").x, std::vector<float>{3})
+      << "the label is no class";
+  format.label = "nowhere";
+  EXPECT_EQ(avro_record(format, schema_with("\"int\""), "06 10").x, std::vector<float>{3});
+}
+
 TEST(AvroMessage, NumbersAreThoseOfTheSpecification) {
   const auto x = [](const std::string& type, const std::string& hex) {
     return avro_record(x_format(), schema_with(type), hex + " 02").x.front();

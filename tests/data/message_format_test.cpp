@@ -219,6 +219,32 @@ TEST(MessageFormat, ADecoderIsNotSpoiltByTheMessageBefore) {
   }
 }
 
+TEST(MessageFormat, WithoutALabelAMessageIsReadWhateverItsLabelIs) {
+  const std::vector<float> x = {0.5F, 1, 2};
+  MessageFormat raw = format_named("raw");
+  const std::string message = encoded(raw, x, 7);
+  raw.labelled = false;
+  EXPECT_EQ(decoded(raw, message).x, x);
+  EXPECT_EQ(decoded(raw, message.substr(0, 12)).x, x);
+  EXPECT_EQ(decoded(raw, message.substr(0, 12) + "\xff").x, x) << "a class that there is not";
+  expect_error([&] { decoded(raw, message.substr(0, 11)); }, {"the message has 11 bytes"});
+  MessageFormat csv = format_named("csv");
+  csv.labelled = false;
+  EXPECT_EQ(decoded(csv, "0.5,1,2").x, x);
+  EXPECT_EQ(decoded(csv, "0.5,1,2,what").x, x);
+  csv.label = "0";
+  EXPECT_EQ(decoded(csv, "what,0.5,1,2").x, x);
+  EXPECT_EQ(decoded(csv, "0.5,1,2").x, x);
+  expect_error([&] { decoded(csv, "1,2"); }, {"the message has 1 features"});
+  MessageFormat json = format_named("json");
+  json.labelled = false;
+  EXPECT_EQ(decoded(json, R"({"x": [0.5, 1, 2]})").x, x);
+  EXPECT_EQ(decoded(json, R"({"label": "what", "x": [0.5, 1, 2], "more": 1})").x, x);
+  json.fields = {"a", "b"};
+  EXPECT_EQ(decoded(json, R"({"b": [1, 2], "label": null, "a": 0.5})").x, x);
+  expect_error([&] { decoded(json, R"({"a": 0.5, "label": 3})"); }, {"no field 'b'"});
+}
+
 TEST(MessageFormat, TokensAreWithinTheVocabulary) {
   MessageFormat format = format_named("raw", "i32");
   format.spec.dtype = DType::i32;

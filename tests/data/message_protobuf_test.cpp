@@ -1,3 +1,5 @@
+#include <google/protobuf/descriptor.pb.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include "data/message_records.h"
@@ -36,6 +38,51 @@ TEST(ProtobufMessage, FieldsMayComeInAnyOrderAndInParts) {
   expect_error([] { protobuf_record({"e"}, 1, "48 01"); }, {"no field 'e'"});
   EXPECT_EQ(protobuf_record({"c"}, 1, "20 05 0b 12 02 6869 13 14 0c f201 00").x, (std::vector<float>{5}))
       << "a group and a text that nobody needs";
+}
+
+/// A file with three messages, of which the last has one in it.
+std::string nested_descriptors() {
+  google::protobuf::FileDescriptorSet set;
+  google::protobuf::TextFormat::ParseFromString(R"(
+file { name: "n.proto" package: "n" syntax: "proto3" message_type { name: "A" } message_type { name: "B" }
+  message_type { name: "C" nested_type { name: "D" } nested_type { name: "E"
+    field { name: "x" number: 1 type: TYPE_INT32 label: LABEL_OPTIONAL }
+    field { name: "kind" number: 2 type: TYPE_INT32 label: LABEL_OPTIONAL } } } })",
+                                                &set);
+  return set.SerializeAsString();
+}
+
+TEST(ProtobufMessage, AFrameNamesTheSchemaAndTheMessageInIt) {
+  MessageFormat format = record_format("protobuf", {"c"}, 1);
+  format.schema_ids = {7, 258};
+  const auto event = protobuf_decoder(format, message_fixture("event.desc"));
+  const auto first = [&](const std::string& hex) { return decoded_record(*event, format, from_hex(hex)).x; };
+  EXPECT_EQ(first("00 00000102 00 20 05"), std::vector<float>{5});
+  EXPECT_EQ(first("00 00000007 02 00 20 05"), std::vector<float>{5}) << "one index, which is 0";
+  expect_error([&] { first("00 00000008 00 20 05"); }, {"schema 8", "not in data.schema_ids"});
+  expect_error([&] { first("20 05"); }, {"does not begin with a 0"});
+  expect_error([&] { first("00 00000007"); }, {"not valid protobuf"});
+  for (const char* path : {"02 02", "04 00 00", "01 00", "feffffffffffffffff01 00"})
+    expect_error([&] { first(std::string("00 00000007") + path + "20 05"); }, {"the indices 0"});
+  format.message = "n.C.E";
+  format.fields = {"x"};
+  const auto nested = protobuf_decoder(format, nested_descriptors());
+  EXPECT_EQ(decoded_record(*nested, format, from_hex("00 00000007 04 04 02 08 03 10 01")).x,
+            std::vector<float>{3});
+  for (const char* path : {"00", "04 04 00", "02 04", "06 04 02 00"})
+    expect_error(
+        [&] { decoded_record(*nested, format, from_hex(std::string("00 00000007") + path + "08 03")); },
+        {"the indices 2, 1"});
+}
+
+TEST(ProtobufMessage, WithoutALabelItsFieldIsNotRead) {
+  MessageFormat format = record_format("protobuf", {"c"}, 1);
+  format.labelled = false;
+  const auto decoder = protobuf_decoder(format, message_fixture("event.desc"));
+  EXPECT_EQ(decoded_record(*decoder, format, from_hex("20 05 48 05")).x, std::vector<float>{5})
+      << "the label is no class";
+  format.label = "nowhere";
+  protobuf_decoder(format, message_fixture("event.desc"));
 }
 
 TEST(ProtobufMessage, ADamagedMessageSaysWhatIsWrong) {

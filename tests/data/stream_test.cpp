@@ -338,11 +338,12 @@ class MemorySink final : public MessageSink {
   };
   int partitions() const override { return 2; }
   using MessageSink::publish;
-  bool publish(int partition, std::string_view message, const std::vector<MessageHeader>& headers) override {
-    sent.push_back({partition, std::string(message), headers});
+  bool publish(int partition, const NewMessage& message) override {
+    sent.push_back({partition, std::string(message.value), message.headers});
     return true;
   }
   int64_t flush() override { return std::exchange(away, false) ? 1 : 0; }
+  std::string trouble() const override { return ""; }
 
   std::vector<Sent> sent;
   bool away = false;  ///< at the next flush
@@ -699,6 +700,23 @@ TEST(Stream, ALeasedBatchMayHaveNoGap) {
   const Position second = stream->skip(stream->begin(0), 1);
   expect_error([&] { stream->read_part(second, stream->skip(second, 1), {}, batch, {}); },
                {"no messages from offset 3 to 4", "use a strategy without them"});
+}
+
+TEST(Stream, WarnsOnceOfPartitionsThatWereAdded) {
+  MemoryTopic topic(2);
+  fill(topic, {4, 4});
+  StreamOptions options = options_for(topic, 4);
+  std::vector<std::string> warnings;
+  options.warn = [&](const std::string& text) { warnings.push_back(text); };
+  const auto stream = stream_of(topic, std::move(options));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  EXPECT_TRUE(warnings.empty());
+  topic.added = 1;
+  stream->read(batch.after, batch);
+  stream->known_ends(batch.after);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_TRUE(says(warnings[0], "topic 'events' has 3 partitions now; this run uses the 2"));
 }
 
 TEST(Stream, RefusesPositionsThatAreNotItsOwn) {

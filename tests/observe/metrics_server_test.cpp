@@ -7,7 +7,10 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <limits>
+#include <thread>
+#include <vector>
 
 #include "support/sentences.h"
 #include "telar/observe/prometheus_text.h"
@@ -86,6 +89,32 @@ TEST(MetricsServer, OtherRequestsAreRefusedAndTheNextOneIsAnswered) {
   expect_answer(std::string(3 * MetricsServer::kLongestRequest, 'a'), "400 ");
   EXPECT_EQ(answer_to(server.port(), ""), "");
   expect_answer("GET /metrics?name=telar HTTP/1.1\r\n\r\n", "200 ");
+}
+
+TEST(MetricsServer, NoClientWaitsForSilentOnes) {
+  const MetricsServer server("127.0.0.1:0", [] { return "page\n"; });
+  std::vector<int> silent;
+  for (size_t n = 0; n < MetricsServer::kClients + 9; ++n) silent.push_back(connected_to(server.port()));
+  const std::string begun = "GET /metr";
+  send(silent.back(), begun.data(), begun.size(), MSG_NOSIGNAL);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(answer_to(server.port(), "GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 OK\r\n"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1000));
+  const std::string rest = "ics HTTP/1.1\r\n\r\n";
+  send(silent.back(), rest.data(), rest.size(), MSG_NOSIGNAL);
+  char byte = 0;
+  EXPECT_EQ(recv(silent.back(), &byte, 1, 0), 1) << "a request in two parts is answered, too";
+  for (const int client : silent) close(client);
+}
+
+TEST(MetricsServer, WhoComesBeforeThePageIsAnsweredWhenItIsThere) {
+  MetricsServer server("127.0.0.1:0");
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    server.serve([] { return "page\n"; });
+  });
+  EXPECT_TRUE(answer_to(server.port(), "GET / HTTP/1.1\r\n\r\n").ends_with("\r\n\r\npage\n"));
+  later.join();
 }
 
 TEST(MetricsServer, EndsWhileAClientIsSilent) {

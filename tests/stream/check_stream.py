@@ -183,14 +183,14 @@ message Row { double x = 1; float y = 2; uint32 label = 3; }""", encoding="utf-8
     subprocess.run(["protoc", "--proto_path=" + str(folder), "--descriptor_set_out=" + str(folder / "row.desc"),
                     "row.proto"], check=True)
     avro = [b"\0\0\0\0\7" + struct.pack("<fd", y, x) + bytes([2 * label]) for x, y, label in single]
-    protobuf = [b"\x09" + struct.pack("<d", x) + b"\x15" + struct.pack("<f", y) + bytes([0x18, label])
+    protobuf = [b"\0\0\0\0\7\0\x09" + struct.pack("<d", x) + b"\x15" + struct.pack("<f", y) + bytes([0x18, label])
                 for x, y, label in single]
     produce(broker, "rows.csv", 2, ["%.9g,%.9g,%d" % row for row in single])
     produce(broker, "rows.avro", 2, [record.hex() for record in avro], hexadecimal=True)
     produce(broker, "rows.protobuf", 2, [message.hex() for message in protobuf], hexadecimal=True)
     found = []
     for form, more in (("csv", ""), ("avro", "schema: %s, schema_ids: [7]," % (folder / "row.avsc")),
-                       ("protobuf", "descriptor: %s, message: rows.Row," % (folder / "row.desc"))):
+                       ("protobuf", "descriptor: %s, message: rows.Row, schema_ids: [7]," % (folder / "row.desc"))):
         (folder / "job.yaml").write_text(COMMON + """
 data: {source: kafka, brokers: "%s", topic: rows.%s, format: %s, %s shape: [2], classes: 3, end: now%s}
 """ % (broker.address, form, form, more, "" if form == "csv" else ", fields: [x, y]"), encoding="utf-8")
@@ -297,8 +297,9 @@ def killed_workers_count_every_message_once(broker, folder):
 
 
 def storm(broker, folder):
-    """Only by its name: TELAR_STORM faults (40), drawn at random. Workers and the coordinator are killed, the broker is
-    frozen, its connections are cut; in the end each message has been used once in each epoch."""
+    """Only by its name: TELAR_STORM faults (40), drawn at random. Workers, servers and the coordinator are killed, the broker
+    is frozen, its connections are cut; in the end each message has been used once in each epoch. A run that ends, as it
+    must when a server does, is resumed."""
     draw = random.Random(int(os.environ.get("TELAR_STORM_SEED", "1")))
     one_hot(folder, broker, "storm", 600)
     run_folder = folder / "run"
@@ -306,16 +307,25 @@ def storm(broker, folder):
     train = [TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--resume", "--set",
              "strategy={name: async_sgd, workers: 2, servers: 2, threads: [1]}", *epochs]
     process = start(*train)
-    counts = dict.fromkeys(("worker", "coordinator", "frozen", "cut"), 0)
+    weights_of_faults = {"worker": 6, "server": 4, "coordinator": 4, "frozen": 4, "frozen for 8 s": 1, "cut": 4}
+    counts = dict.fromkeys(weights_of_faults, 0)
+    ended = 0
     for _ in range(int(os.environ.get("TELAR_STORM", "40"))):
         time.sleep(draw.uniform(0.2, 1))
         expect(process.poll() in (None, 1), "the run has ended with code %s:\n%s"
                % (process.returncode, process.stdout.read() if process.returncode is not None else ""))
-        kind = draw.choice(list(counts))
+        kind = draw.choices(list(counts), list(weights_of_faults.values()))[0]
+        if kind in ("worker", "server"):
+            found = workers_of(process, b"work" if kind == "worker" else b"serve")
+            if not found:
+                kind = "coordinator"
+            else:
+                os.kill(draw.choice(found), signal.SIGKILL)
         counts[kind] += 1
-        if kind == "worker":
-            for pid in workers_of(process)[:1]:
-                os.kill(pid, signal.SIGKILL)
+        if kind == "frozen for 8 s":
+            broker.freeze()
+            time.sleep(8)
+            broker.thaw()
         elif kind == "frozen":
             broker.freeze()
             time.sleep(draw.uniform(0.1, 1))
@@ -324,7 +334,11 @@ def storm(broker, folder):
             broker.relay.down()
             time.sleep(draw.uniform(0.1, 1))
             broker.relay.up()
+        if kind == "server":
+            output = finish(process, 1, 30)
+            expect("so messages that its parameters had seen would be missing" in output, output)
         if kind == "coordinator" or process.poll() is not None:
+            ended += kind != "coordinator"
             process.kill()
             process.communicate()
             process = start(*train)
@@ -332,7 +346,7 @@ def storm(broker, folder):
     process.communicate()
     done = max(steps(run_folder), default=0) // 150 + 1  # epochs that have begun
     epochs[1] = "training.epochs=%d" % done
-    print("storm: %s; %d epochs of 600 messages" % (counts, done))
+    print("storm: %s; the run has ended by itself %d times; %d epochs of 600 messages" % (counts, ended, done))
     finish(start(*train, *epochs), seconds=120)
     expect(set(uses(run_folder).values()) == {done}, "uses: %s" % sorted(set(uses(run_folder).values())))
     telar("train", str(folder / "file.yaml"), "--output", str(folder / "undisturbed"), *epochs)
@@ -504,6 +518,106 @@ output: {checkpoint_steps: 2}
         expect(summary["steps"] == 130 and summary["left_out_samples"] == len(bad), summary)
 
 
+def a_stream_is_scored(broker, folder):
+    """By a run that is trained at the same time: newer parameters, a restart after a kill, damaged messages, errors."""
+    source = ["--set", "data.samples=3000", "--set", "data.shape=[6]", "--set", "data.classes=3"]
+    (folder / "job.yaml").write_text(COMMON + """
+data: {source: kafka, brokers: "%s", topic: learned, shape: [6], classes: 3, mean: [0.1], std: [2]}
+output: {checkpoint_steps: 50, keep: 9}
+""" % broker.address, encoding="utf-8")
+    publish(broker, "learned", "synthetic", "--partitions", "2", *source)
+    train = [TELAR, "train", str(folder / "job.yaml"), "--output", str(folder / "run"), "--resume", "--set",
+             "training={batch: 20, epochs: 1, epoch_steps: 50}"]
+    run(*train)
+    # 300 messages, at once and slowly, each with its key; none has a label.
+    rows = [[random.Random(n).random() for _ in range(6)] for n in range(300)]
+    raw = [struct.pack("<6f", *row).hex() for row in rows]
+    produce(broker, "asked", 3, raw[:100], hexadecimal=True, keys=True)
+    predict = [TELAR, "predict", str(folder / "run"), "--from", "asked", "--to", "answers"]
+    process = start(*predict)
+    wait_until(lambda: committed(broker, "asked", 3, "telar-run-asked") == [34, 33, 33], "offsets of the first 100")
+    run(*train, "--set", "training.epochs=2")  # newer parameters, while it waits
+    time.sleep(2.5)
+    produce(broker, "asked", 3, raw[100:200], hexadecimal=True, keys=True, first=100)
+    wait_until(lambda: sum(committed(broker, "asked", 3, "telar-run-asked")) >= 150, "some of the next 100")
+    process.kill()
+    process.communicate()
+    produce(broker, "asked", 3, raw[200:], hexadecimal=True, keys=True, first=200)
+    process = start(*predict)
+    wait_until(lambda: sum(committed(broker, "asked", 3, "telar-run-asked")) == 300, "all offsets")
+    process.send_signal(signal.SIGTERM)
+    output = finish(process, 143)
+    expect("the last with step 100" in output, output)
+    answers = {}
+    for partition in range(3):
+        for value, _ in consume(broker, "answers", partition):
+            answer = json.loads(value)
+            expect(answer["partition"] == partition, "another partition: %s" % answer)
+            answers.setdefault((partition, answer["offset"]), []).append(answer)
+    expect(set(answers) == {(n % 3, n // 3) for n in range(300)}, "%d messages have results" % len(answers))
+    inputs = folder / "rows.npy"
+    write_npy(inputs, [[(x - 0.1) / 2 for x in row] for row in rows])
+    right = {}
+    for step in (50, 100):
+        table = telar("predict", str(folder / "run" / "checkpoints" / ("step-%08d" % step)), str(inputs), "--all",
+                      "--set", "data.normalise=false")
+        right[step] = [[float(cell) for cell in line.split(",")[4:]] for line in table.splitlines() if "rows.npy" in line]
+    for (partition, offset), found in answers.items():
+        n = 3 * offset + partition
+        for answer in found:
+            expect(answer["key"] == "key-%d" % n, "key: %s" % answer)
+            expect(answer["step"] == (50 if n < 100 else 100), "message %d: %s" % (n, answer))
+            expect_alike(answer["probabilities"], right[answer["step"]][n], 1e-5, "the probabilities of message %d" % n)
+            expect(answer["class"] == max(range(3), key=lambda c, a=answer: a["probabilities"][c]), answer)
+    # To standard output, up to now; then nothing is left.
+    table = telar("predict", str(folder / "run"), "--from", "asked", "--end", "now", "--group", "other", "--quiet")
+    lines = table.splitlines()
+    expect(lines[0] == "partition,offset,key,step,class,probability" and len(lines) == 301, table)
+    table = telar("predict", str(folder / "run"), "--from", "asked", "--end", "now", "--group", "other", "--quiet")
+    expect(len(table.splitlines()) == 1, table)
+    table = telar("predict", str(folder / "run"), "--from", "asked", "--messages", "7", "--group", "seven", "--quiet")
+    expect(len(table.splitlines()) == 8, table)
+    # A damaged message ends it behind those before it, or is kept elsewhere.
+    produce(broker, "bad", 1, [raw[0], "00", raw[1]], hexadecimal=True)
+    bad = ["predict", str(folder / "run"), "--from", "bad", "--end", "now", "--quiet"]
+    output = telar(*bad, code=2)
+    expect("topic 'bad', partition 0, offset 1: the message has 1 bytes" in output and "0,0,,100," in output, output)
+    output = telar(*bad, "--set", "data.on_error=skip", "--set", "data.dead_letter=bad.failed")
+    expect("0,2,,100," in output and "0,0," not in output, output)
+    expect([headers["telar.offset"] for _, headers in consume(broker, "bad.failed")] == ["1"], "the dead letters")
+    telar("train", str(folder / "job.yaml"), "--output", str(folder / "file"), "--set",
+          "data={source: synthetic, samples: 100, shape: [6], classes: 3, normalise: false}", "--set",
+          "training={batch: 20, epochs: 1}")
+    output = telar("predict", str(folder / "file"), "--from", "asked", "--end", "now", "--set",
+                   "data.brokers=" + broker.address)
+    expect(output.count("\n") >= 300, output)
+    # The broker is away, also at the end.
+    predict[-1] = "more"
+    process = start(*predict, "--group", "cut")
+    wait_until(lambda: sum(committed(broker, "asked", 3, "cut")) == 300, "all offsets")
+    broker.relay.down()
+    time.sleep(1)
+    broker.relay.up()
+    produce(broker, "asked", 3, raw[:30], hexadecimal=True)
+    wait_until(lambda: sum(committed(broker, "asked", 3, "cut")) == 330, "the offsets after the cut")
+    broker.relay.down()
+    process.send_signal(signal.SIGINT)
+    finish(process, 130, 10)
+    broker.relay.up()
+    wrong = [
+        (["run", "--from", "asked", "--to", "asked"], "--to is 'asked', the topic of --from"),
+        (["run", "--from", "aske"], "there is no topic 'aske'"),
+        (["file", "--from", "asked"], "was not trained from a topic"),
+        (["run", "--from", "asked", "--set", "data.shape=[5]"], "the samples are f32 [5], but the model"),
+        (["run"], "there are no files, and there is no --from"),
+        (["run", "x.png", "--from", "asked"], "there are files and --from"),
+        (["run", "--from", "asked", "--best"], "--best is for files"),
+    ]
+    for words, sentence in wrong:
+        output = telar("predict", str(folder / words[0]), *words[1:], code=2)
+        expect(sentence in output, "'%s' is not in: %s" % (sentence, output))
+
+
 def a_topic_created_again_is_refused(broker, folder):
     (folder / "job.yaml").write_text(COMMON + """
 data: {source: kafka, brokers: "%s", topic: again, format: csv, shape: [2], classes: 2}
@@ -589,6 +703,10 @@ data: {source: kafka, brokers: "%s", topic: watched, shape: [4]}
     other = run(*train, "--output", str(folder / "other"), code=2)
     expect("Listening on %s is not possible: Address already in use" % address in other, other)
     expect(not (folder / "other").exists(), "a run that did not begin leaves its folder")
+    other = run(*train, "--output", str(folder / "other"), "--set",
+                "strategy={name: async_sgd, workers: 1, servers: 1, threads: [1]}", code=2)
+    expect("is not possible: Address already in use" in other, other)
+    expect(not (folder / "other").exists(), "servers were started before the address was tried")
 
     def page():
         with urllib.request.urlopen("http://%s/metrics" % address, timeout=5) as answer:
@@ -622,6 +740,8 @@ data: {source: kafka, brokers: "%s", topic: small, shape: [4], end: now}
         (["strategy={name: downpour, push_every: 3}"], 2, ["a push must be of one batch", "it is 3"]),
         (["data.kafka={sasl.password: hunter2}"], 2, ["sasl.password is a secret"]),
     ]
+    output = telar("publish", "synthetic", "--brokers", broker.address, "--topic", "small", "--partitions", "3", code=2)
+    expect("topic 'small' exists with 2 partitions, not 3" in output, output)
     begun = [start(TELAR, "train", str(folder / "job.yaml"), "--output", str(folder / str(i)),
                    *[word for setting in settings for word in ("--set", setting)])
              for i, (settings, _, _) in enumerate(wrong)]
@@ -654,8 +774,9 @@ print("true")"""
     client(code, broker.address, topic)
 
 
-def produce(broker, topic, partitions, messages, hexadecimal=False):
-    """Message n goes to partition n mod partitions. `hexadecimal`: what is given are the digits of its bytes."""
+def produce(broker, topic, partitions, messages, hexadecimal=False, keys=False, first=0):
+    """Message n, from `first` on, goes to partition n mod partitions. `hexadecimal`: what is given are the digits of its
+    bytes. `keys`: its key is "key-n"."""
     code = """
 import json, sys
 from confluent_kafka import Producer
@@ -666,20 +787,21 @@ if topic not in admin.list_topics(timeout=10).topics:
     for done in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
         done.result(10)
 producer = Producer({"bootstrap.servers": address})
-for n, message in enumerate(messages):
-    producer.produce(topic, bytes.fromhex(message) if sys.argv[5:] else message, partition=n % partitions)
+for n, message in enumerate(messages, int(sys.argv[7])):
+    producer.produce(topic, bytes.fromhex(message) if sys.argv[5] == "True" else message, partition=n % partitions,
+                     key="key-%d" % n if sys.argv[6] == "True" else None)
 print(json.dumps(producer.flush(10)))"""
-    words = [broker.address, topic, str(partitions), json.dumps(messages)] + ["hexadecimal"] * hexadecimal
+    words = [broker.address, topic, str(partitions), json.dumps(messages), str(hexadecimal), str(keys), str(first)]
     expect(client(code, *words) == 0, "messages are lost")
 
 
-def consume(broker, topic):
-    """Value and headers of each message that partition 0 of a topic has now."""
+def consume(broker, topic, partition=0):
+    """Value and headers of each message that a partition of a topic has now."""
     code = """
 import json, sys
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": "reader", "enable.partition.eof": True})
-consumer.assign([TopicPartition(sys.argv[2], 0, 0)])
+consumer.assign([TopicPartition(sys.argv[2], int(sys.argv[3]), 0)])
 found = []
 while True:
     message = consumer.poll(10)
@@ -688,18 +810,18 @@ while True:
     headers = {name: value.decode() for name, value in message.headers() or []}
     found.append((message.value().decode(), headers))
 print(json.dumps(found))"""
-    return client(code, broker.address, topic)
+    return client(code, broker.address, topic, str(partition))
 
 
-def committed(broker, topic, partitions):
-    """The committed offsets of the group that is named as the topic."""
+def committed(broker, topic, partitions, group=None):
+    """The committed offsets of a group; without one, of that which is named as the topic."""
     code = """
 import json, sys
 from confluent_kafka import Consumer, TopicPartition
-consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2]})
+consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": sys.argv[4]})
 asked = [TopicPartition(sys.argv[2], p) for p in range(int(sys.argv[3]))]
 print(json.dumps([found.offset for found in consumer.committed(asked, timeout=10)]))"""
-    return client(code, broker.address, topic, str(partitions))
+    return client(code, broker.address, topic, str(partitions), group or topic)
 
 
 def main():
@@ -711,7 +833,7 @@ def main():
               killed_workers_count_every_message_once,
               endless_topics_have_the_losses_of_the_file, workers_follow_the_load,
               a_server_that_ends_ends_the_run, a_broker_away_loses_nothing, a_silent_topic_can_be_left,
-              damaged_messages_are_kept_elsewhere,
+              damaged_messages_are_kept_elsewhere, a_stream_is_scored,
               a_topic_created_again_is_refused]
     wanted = sys.argv[2:]
     checks += [storm] * ("storm" in wanted)

@@ -53,6 +53,8 @@ class MemoryTopic {
   }
 
   int64_t created = 1'000'000;  ///< a message's time is this and its offset
+  int added = 0;                ///< partitions, since the log was opened
+  bool keyed = false;           ///< a message has a key, "k" and its offset
   bool answers_times = true;    ///< false: the offset for any time is 0, as Tansu 0.6 answers
   std::atomic<int64_t> seeks = 0;
   std::vector<int64_t> used;  ///< what tell_used() was told last
@@ -72,10 +74,11 @@ class MemoryTopic {
 class MemoryLog final : public MessageLog {
  public:
   explicit MemoryLog(MemoryTopic& topic)
-      : topic_(topic), next_(topic.partitions()), messages_(topic.partitions()) {}
+      : topic_(topic), next_(topic.partitions()), messages_(topic.partitions()), keys_(topic.partitions()) {}
 
   const std::string& name() const override { return name_; }
   int partitions() const override { return static_cast<int>(next_.size()); }
+  int partitions_now() override { return partitions() + topic_.added; }
   std::vector<OffsetRange> ranges() override {
     std::vector<OffsetRange> ranges;
     for (size_t p = 0; p < next_.size(); ++p) ranges.push_back(topic_.range(p));
@@ -110,13 +113,21 @@ class MemoryLog final : public MessageLog {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     next_[p] = offset + 1;
-    return Message{offset, messages_[p], topic_.created + offset};
+    keys_[p] = "k" + std::to_string(offset);
+    Message message{offset, messages_[p], topic_.created + offset};
+    if (topic_.keyed) message.key = keys_[p];
+    return message;
   }
   int64_t awaited(int partition) const override { return next_[static_cast<size_t>(partition)]; }
   std::optional<int64_t> behind(int partition, int64_t offset) const override {
     return std::max<int64_t>(0, topic_.range(static_cast<size_t>(partition)).end - offset);
   }
   void tell_used(const std::vector<int64_t>& next) override { topic_.used = next; }
+  std::vector<std::optional<int64_t>> told_used() override {
+    std::vector<std::optional<int64_t>> told(topic_.used.begin(), topic_.used.end());
+    told.resize(next_.size());
+    return told;
+  }
   std::string trouble() const override { return topic_.trouble; }
 
  private:
@@ -124,6 +135,7 @@ class MemoryLog final : public MessageLog {
   std::string name_ = "events";
   std::vector<int64_t> next_;
   std::vector<std::string> messages_;
+  std::vector<std::string> keys_;
 };
 
 }  // namespace telar::test

@@ -375,12 +375,13 @@ TEST(StreamEvaluation, PrometheusReadsTheTrainingAfterEachStep) {
   EvaluatedTopic topic(2 * kSteps * kEvaluatedBatch);
   const auto stream = topic.open();
   StreamPace pace([&](const Position& position) { return stream->behind(position); });
-  MetricsObserver observer("127.0.0.1:0", {.metrics = {"loss", "accuracy"},
-                                           .pace = &pace,
-                                           .workers = [] { return int64_t{3}; },
-                                           .workers_wanted = [] { return int64_t{4}; },
-                                           .left_out = [] { return int64_t{5}; },
-                                           .repeated_parts = [] { return int64_t{7}; }});
+  MetricsObserver observer(std::make_unique<MetricsServer>("127.0.0.1:0"),
+                           {.metrics = {"loss", "accuracy"},
+                            .pace = &pace,
+                            .workers = [] { return int64_t{3}; },
+                            .workers_wanted = [] { return int64_t{4}; },
+                            .left_out = [] { return int64_t{5}; },
+                            .repeated_parts = [] { return int64_t{7}; }});
   const auto session = evaluated_session();
   Trainer trainer(*session, evaluated_training(kSteps));
   trainer.fit(*stream, nullptr, {&pace, &observer});

@@ -128,7 +128,7 @@ KafkaClient::KafkaClient(rd_kafka_type_t type, const KafkaTopic& topic, const Se
 KafkaClient::Settings KafkaClient::reading() {
   const bool quick = rd_kafka_version() >= kShortBackoff;
   return {{"client.id", "telar"},
-          {"queued.max.messages.kbytes", quick ? "16384" : "65536"},
+          {"queued.max.messages.kbytes", quick ? "8192" : "65536"},
           {"fetch.queue.backoff.ms", "10"},
           {"fetch.wait.max.ms", "100"},
           {"reconnect.backoff.max.ms", "1000"}};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,7 @@
 
 namespace telar {
 
-/// The committed offsets of a consumer group, for tools that show its lag. Nothing is read from them.
-/// Thread-safe.
+/// The committed offsets of a consumer group, which others ask for to show its lag. Thread-safe.
 class KafkaGroup {
  public:
   explicit KafkaGroup(const KafkaTopic& topic);
@@ -20,11 +20,14 @@ class KafkaGroup {
 
   /// One offset for each partition. Returns at once.
   void commit(const std::vector<int64_t>& next);
+  /// Of so many partitions; none where none was committed. Throws Error (run) if nobody answers.
+  std::vector<std::optional<int64_t>> committed(int partitions);
 
  private:
   void serve(int wait_ms);
 
   std::string topic_;
+  std::string group_;
   KafkaClient client_;
   rd_kafka_queue_t* answers_;
   std::mutex mutex_;

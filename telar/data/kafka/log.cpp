@@ -18,6 +18,7 @@ constexpr int kAskMs = 10'000;
 constexpr int64_t kMostSkipped = 10'000;
 /// A broker that has taken a partition over tells too low an end for a moment (KIP-207).
 constexpr std::chrono::seconds kLowEnd(10);
+constexpr std::chrono::seconds kAskPartitions(60);
 
 struct PartitionListDestroy {
   void operator()(rd_kafka_topic_partition_list_t* list) const {
@@ -89,6 +90,19 @@ class KafkaLog final : public MessageLog {
 
   const std::string& name() const override { return described_.name; }
   int partitions() const override { return static_cast<int>(partitions_); }
+
+  int partitions_now() override {
+    const auto now = Clock::now();
+    if (now - partitions_asked_ < kAskPartitions) return partitions_now_;
+    partitions_asked_ = now;
+    const rd_kafka_metadata_t* answer = nullptr;
+    constexpr int kQuickMs = 1000;
+    if (rd_kafka_metadata(client_.get(), 0, topic_, &answer, kQuickMs) != RD_KAFKA_RESP_ERR_NO_ERROR)
+      return partitions_now_;
+    if (answer->topic_cnt == 1) partitions_now_ = std::max(partitions_now_, answer->topics[0].partition_cnt);
+    rd_kafka_metadata_destroy(answer);
+    return partitions_now_;
+  }
 
   std::vector<OffsetRange> ranges() override {
     std::vector<OffsetRange> ranges(partitions_);
@@ -167,7 +181,8 @@ class KafkaLog final : public MessageLog {
         rd_kafka_timestamp_type_t kind = RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
         return Message{message->offset,
                        {static_cast<const char*>(message->payload), message->len},
-                       rd_kafka_message_timestamp(message, &kind)};
+                       rd_kafka_message_timestamp(message, &kind),
+                       key_of(*message)};
       }
     }
   }
@@ -183,9 +198,18 @@ class KafkaLog final : public MessageLog {
     if (group_) group_->commit(next);
   }
 
+  std::vector<std::optional<int64_t>> told_used() override {
+    return group_ ? group_->committed(partitions()) : std::vector<std::optional<int64_t>>(partitions_);
+  }
+
   std::string trouble() const override { return client_.trouble().text(); }
 
  private:
+  static std::optional<std::string_view> key_of(const rd_kafka_message_t& message) {
+    if (message.key == nullptr) return std::nullopt;
+    return std::string_view(static_cast<const char*>(message.key), message.key_len);
+  }
+
   size_t existing_partitions() const {
     const std::vector<KafkaClient::TopicSize> topics = client_.topics();
     const auto found = std::ranges::find(topics, described_.name, &KafkaClient::TopicSize::first);
@@ -303,6 +327,8 @@ class KafkaLog final : public MessageLog {
   std::vector<int64_t> next_;  ///< the offset from which the next message is awaited
   std::vector<std::optional<Clock::time_point>> low_end_since_;  ///< when an end before it was told first
   std::vector<FetchedMessages> fetched_;
+  int partitions_now_ = static_cast<int>(partitions_);
+  Clock::time_point partitions_asked_ = Clock::now();
   std::optional<KafkaGroup> group_;
 };
 

@@ -67,8 +67,8 @@ class KafkaSink final : public MessageSink {
   int partitions() const override { return partitions_; }
 
   using MessageSink::publish;
-  bool publish(int partition, std::string_view message, const std::vector<MessageHeader>& headers) override {
-    HeadersPtr list = list_of(headers);
+  bool publish(int partition, const NewMessage& message) override {
+    HeadersPtr list = list_of(message.headers);
     while (true) {
       const rd_kafka_resp_err_t error = produce(partition, message, list.get());
       if (error == RD_KAFKA_RESP_ERR_NO_ERROR) break;
@@ -91,12 +91,16 @@ class KafkaSink final : public MessageSink {
     while (rd_kafka_flush(client_.get(), 100) != RD_KAFKA_RESP_ERR_NO_ERROR) {
       require_stored();
       const auto now = std::chrono::steady_clock::now();
-      if (!give_up && stop_requested_ && stop_requested_()) give_up = now + kStopWait;
+      const bool stops = stop_requested_ && stop_requested_();
+      if (stops && !give_up) give_up = now + kStopWait;
       if (give_up && now >= *give_up) break;
     }
     require_stored();
+    client_.trouble().clear();
     return under_way_;
   }
+
+  std::string trouble() const override { return client_.trouble().text(); }
 
  private:
   struct HeadersDestroy {
@@ -115,8 +119,8 @@ class KafkaSink final : public MessageSink {
   }
 
   /// Takes the headers if it succeeds.
-  rd_kafka_resp_err_t produce(int partition, std::string_view message, rd_kafka_headers_t* headers) {
-    std::array<rd_kafka_vu_t, 6> given{};
+  rd_kafka_resp_err_t produce(int partition, const NewMessage& message, rd_kafka_headers_t* headers) {
+    std::array<rd_kafka_vu_t, 7> given{};
     given[0].vtype = RD_KAFKA_VTYPE_RKT;
     given[0].u.rkt = topic_;
     given[1].vtype = RD_KAFKA_VTYPE_PARTITION;
@@ -124,17 +128,29 @@ class KafkaSink final : public MessageSink {
     given[2].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
     given[2].u.i = RD_KAFKA_MSG_F_COPY;
     given[3].vtype = RD_KAFKA_VTYPE_VALUE;
-    given[3].u.mem.ptr = const_cast<char*>(message.data());  // NOLINT: the library only copies it
-    given[3].u.mem.size = message.size();
+    given[3].u.mem = copied(message.value);
     given[4].vtype = RD_KAFKA_VTYPE_OPAQUE;
     given[4].u.ptr = this;
-    given[5].vtype = RD_KAFKA_VTYPE_HEADERS;
-    given[5].u.headers = headers;
-    rd_kafka_error_t* error =
-        rd_kafka_produceva(client_.get(), given.data(), headers == nullptr ? 5 : given.size());
+    size_t count = 5;
+    if (message.key) {
+      given[count].vtype = RD_KAFKA_VTYPE_KEY;
+      given[count++].u.mem = copied(*message.key);
+    }
+    if (headers != nullptr) {
+      given[count].vtype = RD_KAFKA_VTYPE_HEADERS;
+      given[count++].u.headers = headers;
+    }
+    rd_kafka_error_t* error = rd_kafka_produceva(client_.get(), given.data(), count);
     const rd_kafka_resp_err_t code = rd_kafka_error_code(error);
     rd_kafka_error_destroy(error);
     return code;
+  }
+
+  using Memory = decltype(rd_kafka_vu_t{}.u.mem);
+  static Memory copied(std::string_view bytes) {
+    // Null stands for no key.
+    const char* data = bytes.data() == nullptr ? "" : bytes.data();
+    return {const_cast<char*>(data), bytes.size()};  // NOLINT: the library only copies it
   }
 
   static void on_delivery(rd_kafka_t* /*client*/, const rd_kafka_message_t* message, void* /*opaque*/) {
@@ -145,10 +161,7 @@ class KafkaSink final : public MessageSink {
   }
 
   int found_or_created(int wanted) const {
-    if (const int found = partitions_now(); found > 0) {
-      if (wanted == 0 || wanted == found) return found;
-      throw user_error("topic '{}' exists with {} partitions, not {}", name_, found, wanted);
-    }
+    if (const int found = partitions_now(); found > 0) return found;
     create_topic(client_, name_, std::max(1, wanted));
     constexpr int kTries = 100;
     for (int i = 0; i < kTries; ++i) {

@@ -29,10 +29,6 @@ std::vector<int64_t> numbers_of(const std::string& text, const std::string& form
 
 constexpr std::string_view kTimestamp = "timestamp: ";
 
-KafkaTopic topic_of(const Attributes& options) {
-  return {options.text("brokers"), options.text("topic"), options.text("group"), options.texts("kafka")};
-}
-
 void check_offsets(const Attributes& options, const std::string& name) {
   const std::string& value = options.text(name);
   if (value.starts_with("offsets: ") && numbers_of(value, "offsets").empty())
@@ -122,7 +118,7 @@ std::vector<int64_t> starts_of(const std::string& start, MessageLog& log,
 
 StreamPtr open_topic(const StreamRequest& request) {
   const Attributes& options = request.options;
-  std::unique_ptr<MessageLog> log = open_kafka_log(topic_of(options));
+  std::unique_ptr<MessageLog> log = open_kafka_log(kafka_topic_of(options));
   const std::string& start = options.text("start");
   const std::string& end = options.text("end");
   StreamOptions stream;
@@ -214,7 +210,7 @@ void register_kafka(SourceRegistry& registry) {
             samples_option("schema", "", {}, "avro: the file with the schema of the records (.avsc)."),
             samples_option(
                 "schema_ids", std::vector<int64_t>{}, {.least = 0},
-                "avro: each message begins with a 0 and one of these numbers of schemas, as Confluent's serializers write; all mean `data.schema`. Empty: messages are records alone."),
+                "avro, protobuf: each message begins with a 0 and one of these numbers of schemas, as Confluent's serializers write; all mean `data.schema` or `data.message`. Empty: messages have no such beginning."),
             samples_option(
                 "descriptor", "", {},
                 "protobuf: the file of a descriptor set, as `protoc --descriptor_set_out` writes it."),
