@@ -42,7 +42,8 @@ void add_parameter(ModelGraphs& graphs, const nb::handle& described) {
   const auto given = nb::cast<FloatArray>(array);
   std::vector<int64_t> dims;
   for (size_t axis = 0; axis < given.ndim(); ++axis) dims.push_back(static_cast<int64_t>(given.shape(axis)));
-  ParameterInfo parameter{.name = name, .shape = Shape(dims), .trainable = role == "trained", .initializer = {}};
+  ParameterInfo parameter{
+      .name = name, .shape = Shape(dims), .trainable = role == "trained", .initializer = {}};
   const auto values = std::make_shared<const std::vector<float>>(values_of(name, parameter.shape, array));
   parameter.initializer.kind = Initializer::Kind::given;
   parameter.initializer.give = [values](std::span<float> into) {
@@ -62,9 +63,9 @@ ModelGraphs checked(const std::string& name, const ModelGraphs& graphs) {
   return read;
 }
 
-std::unique_ptr<PythonModel> model_of(const std::string& name, const GraphBuilder& training, const GraphBuilder& evaluation,
-                      const GraphBuilder& prediction, const nb::list& parameters,
-                      const std::vector<std::string>& metrics) {
+std::unique_ptr<PythonModel> model_of(const std::string& name, const GraphBuilder& training,
+                                      const GraphBuilder& evaluation, const GraphBuilder& prediction,
+                                      const nb::list& parameters, const std::vector<std::string>& metrics) {
   ModelGraphs graphs{training.graph(), evaluation.graph(), prediction.graph(), {}, {}, metrics};
   for (const nb::handle parameter : parameters) add_parameter(graphs, parameter);
   return std::make_unique<PythonModel>(name, std::move(graphs));

@@ -14,7 +14,16 @@ NB_MODULE(_native, module) {
   module.doc() = "The engine of telar. The package telar is the interface to it.";
   nb::exception<telar::Error>(module, "Error", PyExc_RuntimeError);
   module.def("version", &telar::version);
-  module.def("strategies", [] { return telar::strategy_names(); }, "The names of the strategies.");
+  module.def(
+      "strategies", [] { return telar::strategy_names(); }, "The names of the strategies.");
+  module.def(
+      "strategy_options",
+      [](const std::string& name) {
+        std::vector<std::string> names;
+        for (const telar::Option& option : telar::strategy_type(name).options) names.push_back(option.name);
+        return names;
+      },
+      "The names of a strategy's options.");
   telar::python::bind_graph_builder(module);
   telar::python::bind_model(module);
   telar::python::bind_session(module);

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "python/native/bindings.h"
+#include "python/native/index_limits.h"
 #include "python/native/model.h"
 #include "python/native/values.h"
 #include "telar/core/error.h"
@@ -32,13 +33,17 @@ class PythonSession {
       throw user_error(
           "the strategy {} has workers of their own, which cannot make the steps of a loop in Python; write the model to a file, and train it with `telar train`",
           type.name);
-    const int64_t workers = worker_count(type, completed("strategy '" + type.name + "'", type.options, given));
-    const int each = std::max<int>(1, (threads > 0 ? threads : available_threads()) / static_cast<int>(workers));
-    const Cluster cluster{.devices = std::vector<DeviceSpec>(static_cast<size_t>(workers), {"cpu", each, {}})};
+    const int64_t workers =
+        worker_count(type, completed("strategy '" + type.name + "'", type.options, given));
+    const int each =
+        std::max<int>(1, (threads > 0 ? threads : available_threads()) / static_cast<int>(workers));
+    const Cluster cluster{.devices =
+                              std::vector<DeviceSpec>(static_cast<size_t>(workers), {"cpu", each, {}})};
     const TrainingStep step = make_training_step(model.model(), options);
     session_ = std::make_unique<Session>(make_strategy(type.name, given)->rewrite(step, cluster), cluster,
                                          SessionOptions{.seed = seed});
     inputs_ = session_->inputs();
+    limits_ = index_limits(model.graphs());
   }
 
   Session& session() const { return *session_; }
@@ -55,6 +60,7 @@ class PythonSession {
       if (found == inputs_.end()) continue;
       const auto array = nb::cast<AnyArray>(value);
       require_form(*found, array);
+      require_known(found->name, array);
       const auto size = static_cast<int64_t>(array.shape(0));
       if (!first && size != batch.size)
         throw user_error("the inputs of a batch have {} and {} samples", batch.size, size);
@@ -80,14 +86,30 @@ class PythonSession {
                        input.name, name_of(input.dtype), input.shape.str(), array.dtype().bits, shape.str());
   }
 
+  /// Throws Error (user) for tokens or labels that the model does not know.
+  void require_known(const std::string& input, const AnyArray& array) const {
+    const auto limit = limits_.find(input);
+    if (limit == limits_.end()) return;
+    const auto* numbers = static_cast<const int32_t*>(array.data());
+    const std::vector<int64_t>& known = limit->second;
+    const size_t elements = array.size() / std::max<size_t>(1, array.shape(0));
+    for (size_t i = 0; i < array.size(); ++i) {
+      const size_t element = i % elements;
+      if (element < known.size() && (numbers[i] < 0 || numbers[i] >= known[element]))
+        throw user_error("the input '{}' has {}; the model knows 0 to {} there", input, numbers[i],
+                         known[element] - 1);
+    }
+  }
+
   std::unique_ptr<Session> session_;
   std::vector<BatchTensor> inputs_;
+  IndexLimits limits_;
 };
 
-std::unique_ptr<PythonSession> make_session(const PythonModel& model, int64_t batch, const std::string& optimizer,
-                            const nb::dict& optimizer_options, const std::string& strategy,
-                            const nb::dict& strategy_options, double clip_norm, bool bf16, int threads,
-                            uint64_t seed) {
+std::unique_ptr<PythonSession> make_session(const PythonModel& model, int64_t batch,
+                                            const std::string& optimizer, const nb::dict& optimizer_options,
+                                            const std::string& strategy, const nb::dict& strategy_options,
+                                            double clip_norm, bool bf16, int threads, uint64_t seed) {
   StepOptions options;
   options.batch = batch;
   options.optimizer = optimizer_of(optimizer, attributes_of(optimizer_options));
@@ -102,8 +124,7 @@ std::pair<std::vector<double>, bool> train(PythonSession& session, const nb::dic
                                            const IdArray& samples, float learning_rate, int64_t step,
                                            uint32_t epoch, int64_t divisor) {
   const BatchView batch = session.batch_of(arrays, samples);
-  const StepInputs inputs{
-      .learning_rate = learning_rate, .step = step, .epoch = epoch, .samples = divisor};
+  const StepInputs inputs{.learning_rate = learning_rate, .step = step, .epoch = epoch, .samples = divisor};
   const nb::gil_scoped_release others_may_run;
   StepResult result = session.session().train(batch, inputs);
   return {std::move(result.metrics), result.finite};
@@ -162,16 +183,16 @@ nb::ndarray<nb::numpy, float> read_gradient(const PythonSession& session, const 
 
 void bind_session(nb::module_& module) {
   nb::class_<PythonSession>(module, "Session", "Trains a model in this process by one of the strategies.")
-      .def(nb::new_(&make_session),
-           nb::arg("model"), nb::arg("batch"), nb::arg("optimizer"), nb::arg("optimizer_options"),
-           nb::arg("strategy"), nb::arg("strategy_options"), nb::arg("clip_norm") = 0.0,
-           nb::arg("bf16") = false, nb::arg("threads") = 0, nb::arg("seed") = 0,
+      .def(nb::new_(&make_session), nb::arg("model"), nb::arg("batch"), nb::arg("optimizer"),
+           nb::arg("optimizer_options"), nb::arg("strategy"), nb::arg("strategy_options"),
+           nb::arg("clip_norm") = 0.0, nb::arg("bf16") = false, nb::arg("threads") = 0, nb::arg("seed") = 0,
            "threads: of all workers together; 0: those of this process.")
-      .def("train", &train, nb::arg("inputs"), nb::arg("samples"), nb::arg("learning_rate"), nb::arg("step"),
-           nb::arg("epoch") = 0, nb::arg("divisor") = 0,
-           "Makes one step. inputs: arrays by name; samples: the ids of the samples, i64; divisor: by what the "
-           "gradient sum is divided, 0: the number of samples. Returns the sums of the metrics, and False if a "
-           "number was not finite.")
+      .def(
+          "train", &train, nb::arg("inputs"), nb::arg("samples"), nb::arg("learning_rate"), nb::arg("step"),
+          nb::arg("epoch") = 0, nb::arg("divisor") = 0,
+          "Makes one step. inputs: arrays by name; samples: the ids of the samples, i64; divisor: by what the "
+          "gradient sum is divided, 0: the number of samples. Returns the sums of the metrics, and False if a "
+          "number was not finite.")
       .def("evaluate", &evaluate, "The sums of the metrics in evaluation mode.")
       .def("predict", &predict, "The predictions in evaluation mode, a NumPy array.")
       .def("read_state", &read_state, nb::arg("parameter"), nb::arg("slot") = "")

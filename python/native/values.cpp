@@ -45,13 +45,13 @@ std::vector<Option> options_of(const std::string& optimizer) {
     return Option{.name = name, .fallback = fallback, .rule = {.least = 0}, .help = ""};
   };
   if (optimizer == "sgd")
-    return {real("momentum", 0), real("weight_decay", 0), {.name = "nesterov", .fallback = false, .help = ""}};
+    return {
+        real("momentum", 0), real("weight_decay", 0), {.name = "nesterov", .fallback = false, .help = ""}};
   if (optimizer == "adam" || optimizer == "adamw")
     return {real("beta1", 0.9), real("beta2", 0.999), real("epsilon", 1e-8), real("weight_decay", 0)};
   if (optimizer == "rmsprop")
     return {real("alpha", 0.99), real("epsilon", 1e-8), real("momentum", 0), real("weight_decay", 0)};
-  if (optimizer == "adagrad")
-    return {real("lr_decay", 0), real("epsilon", 1e-10), real("weight_decay", 0)};
+  if (optimizer == "adagrad") return {real("lr_decay", 0), real("epsilon", 1e-10), real("weight_decay", 0)};
   throw user_error("there is no optimizer '{}'; there are sgd, adam, adamw, rmsprop and adagrad", optimizer);
 }
 
@@ -97,8 +97,9 @@ Optimizer optimizer_of(const std::string& name, const Attributes& given) {
   const Attributes options = completed("optimizer '" + name + "'", options_of(name), given);
   const auto real = [&](const char* option) { return options.real(option); };
   if (name == "sgd")
-    return SgdOptions{
-        .momentum = real("momentum"), .nesterov = options.flag("nesterov"), .weight_decay = real("weight_decay")};
+    return SgdOptions{.momentum = real("momentum"),
+                      .nesterov = options.flag("nesterov"),
+                      .weight_decay = real("weight_decay")};
   if (name == "rmsprop")
     return RmspropOptions{.alpha = real("alpha"),
                           .epsilon = real("epsilon"),

@@ -29,7 +29,7 @@ class Captured:
 
 
 class WithLoss(torch.nn.Module):
-    """A module and its loss, from a batch to a number."""
+    """A module and its loss: from a batch to the loss and the module's output at its first call."""
 
     def __init__(self, model, loss):
         super().__init__()
@@ -39,20 +39,29 @@ class WithLoss(torch.nn.Module):
     def forward(self, *batch):
         if is_criterion(self.loss):
             *inputs, target = batch
-            return self.loss(self.model(*inputs), target)
-        return self.loss(self.model, *batch)
+            output = self.model(*inputs)
+            return self.loss(output, target), first_tensor(output)
+        outputs = []
+        hook = self.model.register_forward_hook(lambda module, given, output: outputs.append(first_tensor(output)))
+        try:
+            loss = self.loss(self.model, *batch)
+        finally:
+            hook.remove()
+        if not outputs:
+            raise Refusal("the loss does not call the module")
+        return loss, outputs[0]
 
 
-class Prediction(torch.nn.Module):
-    """The module alone, of the first tensors of a batch."""
-
-    def __init__(self, model, count):
-        super().__init__()
-        self.model = model
-        self.count = count
-
-    def forward(self, *batch):
-        return self.model(*batch[:self.count])
+def first_tensor(output):
+    """The first tensor of a module's output, which is its prediction."""
+    if isinstance(output, torch.Tensor):
+        return output
+    members = output.values() if isinstance(output, dict) else output if isinstance(output, (list, tuple)) else ()
+    for member in members:
+        found = first_tensor(member)
+        if found is not None:
+            return found
+    return None
 
 
 def is_criterion(loss):
@@ -60,31 +69,60 @@ def is_criterion(loss):
     return isinstance(loss, torch.nn.Module) or getattr(loss, "__module__", "").startswith("torch.")
 
 
-def capture(model, loss, batch, trained, check=False):
-    """The model of Telar that computes what the module and its loss compute for such batches.
+class Capture:
+    """The programs of a module and its loss for such batches, in training and in evaluation.
 
-    trained: names of the parameters that are trained; the others are fixed. check: Lowering.
-    Raises Refusal if it cannot be right.
+    trained: names of the parameters that are trained; the others are fixed.
+    Raises Refusal if PyTorch cannot export them.
     """
-    batch = example(batch)
-    names = input_names(loss, len(batch))
-    parameters = Parameters()
-    whole = WithLoss(model, loss)
-    with modes_kept(whole):
-        whole.train()
-        model.train(True)
-        training, mean, used = lowered_loss(export(whole, batch), parameters, names, trained, check)
-        whole.eval()
-        evaluation, _, used_later = lowered_loss(export(whole, batch), parameters, names, trained, check)
-        count = inputs_of_model(model, loss, batch)
-        prediction = lowered_prediction(export(Prediction(model, count), batch), parameters, names, trained)
-    described = parameters.described()
-    built = _native.Model.of_graphs(type(model).__name__, training, evaluation, prediction, described, ["loss"])
-    forms = {**used_later, **used}
-    tensors = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
-    held = {name for name, role, _, _ in described if not name.startswith("constant.")}
-    return Captured(built, [(name, forms.get(name)) for name in names],
-                    {name: tensor for name, tensor in tensors.items() if name in held}, mean)
+
+    def __init__(self, module, loss, batch, trained):
+        self.module, self.loss, self.trained = module, loss, trained
+        batch = example(batch)
+        self.names = input_names(loss, len(batch))
+        whole = WithLoss(module, loss)
+        with modes_kept(whole):
+            whole.train()
+            self.training = export(whole, batch)
+            whole.eval()
+            self.evaluation = export(whole, batch)
+
+    def model(self, check=False):
+        """The model of Telar that computes what the programs compute. Raises Refusal if it cannot be right.
+
+        check: as Lowering has it.
+        """
+        parameters = Parameters()
+        training, mean, used = self._loss(self.training, parameters, check)
+        evaluation, _, used_later = self._loss(self.evaluation, parameters, check)
+        prediction = self._prediction(parameters)
+        described = parameters.described()
+        built = _native.Model.of_graphs(type(self.module).__name__, training, evaluation, prediction, described, ["loss"])
+        types = used_later | used
+        tensors = dict(self.module.named_parameters(remove_duplicate=False))
+        tensors |= dict(self.module.named_buffers(remove_duplicate=False))
+        held = {name: tensors[name] for name, *_ in described if name in tensors}
+        return Captured(built, [(name, types.get(name)) for name in self.names], held, mean)
+
+    def _loss(self, program, parameters, check):
+        """The graph that adds the loss to its metric; whether it is a mean; the inputs' types by name."""
+        lowering = Lowering(program, parameters, self.names, self.trained, check)
+        loss = lowering.output(0)
+        if not isinstance(loss, Value):
+            raise Refusal("the loss does not depend on the samples")
+        if loss.total is None:
+            raise Refusal("the loss is a number for each sample; take their mean or their sum" if loss.rank else
+                          "the loss cannot be shown to be a sum or mean over the samples")
+        lowering.graph.add("accumulate", [lowering.graph.metric("loss"), loss.id])
+        return lowering.graph, loss.total is Total.MEAN, dict(lowering.inputs)
+
+    def _prediction(self, parameters):
+        lowering = Lowering(self.evaluation, parameters, self.names, self.trained)
+        prediction = lowering.output(1)
+        if not isinstance(prediction, Value):
+            raise Refusal("the module's output does not depend on the samples")
+        lowering.graph.output("prediction", prediction.id)
+        return lowering.graph
 
 
 def example(batch):
@@ -117,15 +155,6 @@ def input_names(loss, count):
     return names
 
 
-def inputs_of_model(model, loss, batch):
-    """How many of a batch's tensors the module takes."""
-    if is_criterion(loss):
-        return len(batch) - 1
-    required = [p for p in inspect.signature(model.forward).parameters.values()
-                if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return max(1, min(len(required), len(batch)))
-
-
 @contextlib.contextmanager
 def modes_kept(module):
     """Afterwards each layer is in training or evaluation mode as before."""
@@ -146,26 +175,3 @@ def export(module, batch):
     except Exception as error:
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise Refusal(f"PyTorch cannot export {type(module.model).__name__}: {first}") from error
-
-
-def lowered_loss(exported, parameters, names, trained, check):
-    """The graph that adds the loss to its metric; whether it is a mean; the inputs and their types."""
-    lowering = Lowering(exported, parameters, names, trained, check)
-    loss, *others = lowering.outputs()
-    if not isinstance(loss, Value) or others:
-        raise Refusal("the loss must be one number that depends on the samples")
-    if loss.total is None:
-        if loss.rank == 1 and lowering.is_batch(loss.shape[0]):
-            raise Refusal("the loss is a number for each sample; take their mean or their sum")
-        raise Refusal("the loss cannot be shown to be a sum or mean over the samples")
-    lowering.graph.add("accumulate", [lowering.graph.metric("loss"), loss.id])
-    return lowering.graph, loss.total is Total.MEAN, lowering.used_inputs()
-
-
-def lowered_prediction(exported, parameters, names, trained):
-    lowering = Lowering(exported, parameters, names, trained)
-    first = lowering.outputs()[0]
-    if not isinstance(first, Value):
-        raise Refusal("the module's output does not depend on the samples")
-    lowering.graph.output("prediction", first.id)
-    return lowering.graph

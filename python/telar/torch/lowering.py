@@ -7,13 +7,14 @@ nor on parameters is computed once, and is a constant of the graph.
 
 import hashlib
 import math
+import operator
 
 import numpy
 import torch
 
 from telar import _native
 from telar.torch.operations import TRANSLATIONS
-from telar.torch.values import Refusal, Uniform, Value
+from telar.torch.values import Refusal, Repeated, Uniform, Value
 
 VIEWS = {"view", "reshape", "flatten", "unsqueeze", "squeeze", "permute", "transpose", "t", "expand", "slice",
          "select", "split", "split_with_sizes", "chunk", "unbind", "alias", "narrow", "contiguous", "detach"}
@@ -56,7 +57,9 @@ class Lowering:
     """
 
     def __init__(self, exported, parameters, names, trained, check=False):
+        exported.graph.eliminate_dead_code()
         self.exported = exported
+        self.names = names
         self.parameters = parameters
         self.trained = trained
         self.check = check
@@ -67,24 +70,21 @@ class Lowering:
         self.storage = {}  # node -> the node whose memory it views
         self.declared = {}  # parameters and constants by name
         self.random = None
+        self.permuted = {}  # id of a transposition -> (its source, order)
         self.inputs = {}
         self.logits = {}  # id of a log_softmax -> (its input, axis)
-        self._declare(names)
 
-    def outputs(self):
-        """Translates all nodes; the program's outputs."""
+    def output(self, number):
+        """Translates what an output of the program needs; its value."""
+        result = next(node for node in self.exported.graph.nodes if node.op == "output").args[0][number]
+        wanted = self._needed(result)
+        self._declare(wanted)
         for node in self.exported.graph.nodes:
-            if node.op == "call_function":
+            if node in wanted and node.op == "call_function":
                 self._translate(node)
-            elif node.op == "output":
-                return [self.values[argument] for argument in node.args[0]]
-            elif node.op != "placeholder":
+            elif node in wanted and node.op != "placeholder":
                 raise Refusal(f"{node.op} of {node.target} cannot be translated")
-        raise Refusal("the program has no output")
-
-    def used_inputs(self):
-        """The element type of each input, by name."""
-        return dict(self.inputs)
+        return self._used(self.values[result])
 
     # For the translations of telar.torch.operations:
 
@@ -120,6 +120,8 @@ class Lowering:
             return self._constant(of)
         if isinstance(of, Uniform):
             return self.ones(of.shape, of.number)
+        if isinstance(of, Repeated):
+            return Value(self.emit("mul", [self.ones((of.shape[0], *[1] * (len(of.shape) - 1))), of.tensor]), of.shape)
         raise self.refusal(f"takes {type(of).__name__} where a tensor is needed")
 
     def ones(self, shape, number=1.0):
@@ -198,7 +200,7 @@ class Lowering:
         return Refusal(f"{self.operation()} {sentence} ({self.place()})")
 
     def operation(self):
-        return str(self.node.target).removeprefix("aten.").split(".")[0]
+        return name_of(self.node)
 
     def place(self):
         """The layer and the line of the user's code of the current node."""
@@ -209,18 +211,32 @@ class Lowering:
 
     # The rest is of this class alone.
 
-    def _declare(self, names):
+    def _needed(self, result):
+        """The nodes from which a node is computed, those that change one of them in place included."""
+        roots = {}
+        for node in self.exported.graph.nodes:
+            viewed = node.op == "call_function" and (name_of(node) in VIEWS or node.target is operator.getitem)
+            roots[node] = roots[node.args[0]] if viewed else node
+        needed, changed = {result}, {roots[result]}
+        for node in reversed(self.exported.graph.nodes):
+            changes = is_in_place(node) and roots[node.args[0]] in changed and not self._is_counter(node)
+            if node in needed or changes:
+                needed |= {node, *node.all_input_nodes}
+                changed |= {roots[other] for other in (node, *node.all_input_nodes)}
+        return needed
+
+    def _declare(self, wanted):
         signature = self.exported.graph_signature
         constants = {**self.exported.constants}
         self.names_of_state = {}
         forms = {node.name: node.meta.get("val") for node in self.exported.graph.nodes if node.op == "placeholder"}
-        users = iter(names)
+        users = iter(self.names)
         for spec in signature.input_specs:
             kind, node_name = spec.kind.name, getattr(spec.arg, "name", None)
             node = next(n for n in self.exported.graph.nodes if n.op == "placeholder" and n.name == node_name)
             if kind == "USER_INPUT":
                 name = next(users)
-                if node.users or self.batch is None:
+                if node in wanted or self.batch is None:
                     self.values[node] = self._input(name, node, forms[node_name])
             elif kind == "PARAMETER":
                 name = spec.target.removeprefix("model.")
@@ -271,7 +287,7 @@ class Lowering:
     def _translate(self, node):
         self.node = node
         self.graph.scope = scope_of(node)
-        if node.target is __import__("operator").getitem:
+        if node.target is operator.getitem:
             self.values[node] = self.values[node.args[0]][node.args[1]]
             self.storage[node] = self.storage.get(node.args[0], node.args[0])
             return
@@ -281,9 +297,7 @@ class Lowering:
         if is_size(node.target) or name.startswith(("_assert", "sym_")):
             self.values[node] = node.meta.get("val")
             return
-        in_place = name.endswith("_") and not name.endswith("__")
-        if in_place and self._is_counter(node):
-            return
+        in_place = is_in_place(node)
         if self._is_constant(node, arguments, keywords):
             self.values[node] = node.target(*plain(arguments), **plain(keywords))
             return
@@ -329,9 +343,7 @@ class Lowering:
     def _is_counter(self, node):
         """Batch norms count their batches, which nothing reads."""
         target = node.args[0]
-        name = self.names_of_state.get(target.name) or ""
-        counts = target.op == "placeholder" and name.rsplit(".", 1)[-1] == "num_batches_tracked"
-        return counts and len(target.users) == 1
+        return target.op == "placeholder" and target.name.endswith("num_batches_tracked") and len(target.users) == 1
 
     def _resolved(self, argument):
         return torch.fx.node.map_aggregate(argument, lambda a: self.values[a] if isinstance(a, torch.fx.Node) else a)
@@ -345,7 +357,7 @@ class Lowering:
             return False
         leaves = []
         torch.fx.node.map_aggregate((arguments, dict(keywords)), leaves.append)
-        symbolic = any(isinstance(leaf, (Value, Uniform, ParameterUse, torch.SymInt, torch.SymFloat)) for leaf in leaves)
+        symbolic = any(isinstance(leaf, (Value, Uniform, Repeated, ParameterUse, torch.SymInt, torch.SymFloat)) for leaf in leaves)
         return not symbolic and all(isinstance(extent, int) for extent in self.form().shape)
 
 
@@ -361,6 +373,17 @@ RANDOM = {torch.ops.aten.randn.default, torch.ops.aten.rand.default, torch.ops.a
           torch.ops.aten.randn_like.default, torch.ops.aten.rand_like.default, torch.ops.aten.bernoulli.default,
           torch.ops.aten.bernoulli_.float, torch.ops.aten.dropout.default, torch.ops.aten.normal_.default,
           torch.ops.aten.uniform_.default, torch.ops.aten.randperm.default, torch.ops.aten.multinomial.default}
+
+
+def name_of(node):
+    """The name of an operation of ATen, without its overload."""
+    return str(node.target).removeprefix("aten.").split(".")[0]
+
+
+def is_in_place(node):
+    """Whether it changes its first argument."""
+    name = name_of(node)
+    return node.op == "call_function" and name.endswith("_") and not name.endswith("__")
 
 
 def plain(arguments):

@@ -6,7 +6,7 @@ import torch
 from telar import _native
 from telar.loaded import as_input
 from telar.torch import optimizers
-from telar.torch.capture import capture
+from telar.torch.capture import Capture
 from telar.torch.check import require_equal
 from telar.torch.values import Refusal
 
@@ -40,6 +40,8 @@ class Step:
         if strategy not in _native.strategies():
             raise Refusal(f"there is no strategy '{strategy}'; there are {', '.join(_native.strategies())}")
         self.model, self.loss, self.optimizer = model, loss, optimizer
+        if "batch_norm" in _native.strategy_options(strategy):
+            options.setdefault("batch_norm", "synchronised")  # the module's own: statistics of the whole batch
         self.strategy, self.options = strategy, options
         self._threads, self._clip_norm, self._bf16, self._seed = threads, clip_norm or 0.0, precision == "bf16", seed
         self._check = check
@@ -128,9 +130,10 @@ class Step:
         trained = self._trained()
         if not trained:
             raise Refusal("the optimizer has no parameter of the module that requires a gradient")
-        self._captured = capture(self.model, self.loss, batch, trained)
+        programs = Capture(self.model, self.loss, batch, trained)
+        self._captured = programs.model()
         if self._check:
-            require_equal(self.model, self.loss, batch, trained, arrays_of, self._threads)
+            require_equal(programs, batch, arrays_of, self._threads)
         name = optimizers.form_of(self.optimizer).name
         self._session = _native.Session(self._captured.model, len(batch[0]), name, self._form, self.strategy,
                                         self.options, self._clip_norm, self._bf16, self._threads, self._seed)

@@ -41,3 +41,11 @@ class Uniform:
 
     number: float
     shape: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Repeated:
+    """A constant tensor, [1, ...], once for each sample. It is in the graph only where it is used."""
+
+    tensor: object
+    shape: tuple

@@ -7,7 +7,7 @@ from telar.torch.operations.random import dropped
 from telar.torch.operations.elementwise import scaled
 from telar.torch.operations.registry import Registry
 from telar.torch.operations.shaping import reshaped
-from telar.torch.values import Uniform, Value
+from telar.torch.values import Repeated, Uniform, Value
 
 TRANSLATIONS = Registry()
 translates = TRANSLATIONS.translates
@@ -21,7 +21,11 @@ def pair(numbers):
 
 @translates("linear")
 def linear(low, input, weight, bias=None):
-    return low.result("linear", [input, weight, bias])
+    x, form = low.value(input), tuple(low.form().shape)
+    if x.rank == 2:
+        return low.result("linear", [x, weight, bias])
+    flat = reshaped(low, x, (-1, x.shape[-1]))
+    return reshaped(low, Value(low.emit("linear", [flat, weight, bias]), (-1, form[-1])), form)
 
 
 @translates("addmm")
@@ -176,6 +180,8 @@ def embedding(low, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sp
         table = Value(low.emit("mul", [table, mask]), table.shape)
     if isinstance(indices, torch.Tensor):
         return shaping.rows(low, table, indices)
+    if isinstance(indices, Repeated):
+        return shaping.expanded(low, shaping.rows(low, table, indices.tensor), tuple(low.form().shape))
     return low.result("embedding", [indices, table])
 
 
@@ -222,6 +228,8 @@ def adaptive_average_pool(low, self, output_size):
         return value
     if tuple(wanted) == (1, 1):
         return low.result("reduce_mean", [value], {"axes": [2, 3], "keep_dims": True})
+    if all(want % size == 0 for size, want in zip(sizes, wanted)):
+        return shaping.upsample(low, value)
     if any(size % want for size, want in zip(sizes, wanted)):
         raise low.refusal(f"pools {tuple(sizes)} to {tuple(wanted)}, by windows of different sizes")
     kernel = [size // want for size, want in zip(sizes, wanted)]
@@ -277,7 +285,7 @@ def recurrent(low, input, hx, params, has_biases, num_layers, dropout, train, bi
         raise low.refusal("begins with a state that is not zero")
     x = low.value(input)
     if not batch_first:
-        x = Value(low.emit("transpose", [x], {"permutation": [1, 0, 2]}), (x.shape[1], x.shape[0], x.shape[2]))
+        x = shaping.permuted(low, x, [1, 0, 2])
     each = 4 if has_biases else 2
     finals = []
     for layer in range(num_layers):
@@ -291,7 +299,7 @@ def recurrent(low, input, hx, params, has_biases, num_layers, dropout, train, bi
                        for id in (low.emit("reshape", [Value(s, ())], {"dims": [1, -1, hidden]}) for s in state[:len(states)])])
     last = [shaping.joined(low, list(layers), 0) if num_layers > 1 else layers[0] for layers in zip(*finals)]
     if not batch_first:
-        x = Value(low.emit("transpose", [x], {"permutation": [1, 0, 2]}), (x.shape[1], x.shape[0], x.shape[2]))
+        x = shaping.permuted(low, x, [1, 0, 2])
     return [x, *last]
 
 

@@ -1,6 +1,6 @@
 """Losses: sums and means over the samples."""
 
-from telar.torch.operations import elementwise, reductions
+from telar.torch.operations import elementwise, reductions, shaping
 from telar.torch.operations.elementwise import scaled
 from telar.torch.operations.registry import Registry
 from telar.torch.values import Total, Value
@@ -50,7 +50,7 @@ def classes_last(low, x):
     if x.rank <= 2:
         return x
     order = [0, *range(2, x.rank), 1]
-    return Value(low.emit("transpose", [x], {"permutation": order}), tuple(x.shape[axis] for axis in order))
+    return shaping.permuted(low, x, order)
 
 
 def of_labels(low, logits, labels, reduction, smoothing):

@@ -1,5 +1,7 @@
 """Random operations. Their draws depend on the sample, so that they are the same under any division of a batch."""
 
+import torch
+
 from telar.torch.operations.registry import Registry
 from telar.torch.operations.elementwise import scaled
 from telar.torch.values import Uniform, Value
@@ -19,8 +21,8 @@ def dropped(low, x, rate):
 
 
 @translates("dropout")
-def dropout(low, input, p, train):
-    x = low.value(input)
+def dropout(low, p, train, input=None, self=None):
+    x = low.value(self if input is None else input)
     return dropped(low, x, p) if train else x
 
 
@@ -34,10 +36,21 @@ def feature_dropout(low, input, p, train):
     return low.result("mul", [x, mask])
 
 
+@translates("randn_like", "randn")
+def normal(low, self=None, **_):
+    """Standard normal numbers."""
+    shape = tuple(low.form().shape)
+    if low.check:
+        return low.ones(shape)
+    if not low.is_batch(shape[0]) or any(not isinstance(extent, int) for extent in shape[1:]):
+        raise low.refusal("draws numbers for a tensor whose axis 0 is not the samples")
+    return Value(low.emit("random_normal", [*low.random_inputs()], {"shape": list(shape[1:])}), shape)
+
+
 @translates("bernoulli_", "bernoulli")
 def bernoulli(low, self, p=0.5, generator=None):
     """1 with probability p, else 0."""
-    ones = low.ones(self.shape)
+    ones = low.ones(tuple(low.form().shape))
     if low.check:
         return ones
     return scaled(low, dropped(low, ones, 1 - p), p)
@@ -46,7 +59,10 @@ def bernoulli(low, self, p=0.5, generator=None):
 def uniform(*names, number):
     @translates(*names)
     def translate(low, **arguments):
-        return Uniform(number(arguments), tuple(low.form().shape))
+        form = low.form()
+        if all(isinstance(extent, int) for extent in form.shape):
+            return torch.full(form.shape, number(arguments), dtype=form.dtype)
+        return Uniform(number(arguments), tuple(form.shape))
 
     return translate
 

@@ -4,7 +4,7 @@ import torch
 
 from telar.torch.operations.registry import Registry
 from telar.torch.operations.elementwise import scaled
-from telar.torch.values import Uniform, Value
+from telar.torch.values import Repeated, Uniform, Value
 
 TRANSLATIONS = Registry()
 translates = TRANSLATIONS.translates
@@ -25,7 +25,13 @@ def reshaped(low, value, shape):
     return Value(id, tuple(shape), value.integer, value.total)
 
 
-@translates("contiguous", "clone", "alias", "lift_fresh_copy", "lift_fresh", "detach_")
+@translates("detach")
+def detach(low, self):
+    """The same numbers, through which no gradient passes."""
+    return low.result("stop_gradient", [self])
+
+
+@translates("contiguous", "clone", "alias", "lift_fresh_copy", "lift_fresh")
 def same(low, self, **_):
     return self if isinstance(self, Uniform) else low.value(self)
 
@@ -46,9 +52,18 @@ def convert(low, self, **_):
 def permute(low, self, dims):
     value = low.value(self)
     order = [axis % value.rank for axis in dims]
+    return permuted(low, value, order)
+
+
+def permuted(low, value, order):
+    """Axis i of the result is axis order[i] of the value. Two permutations in line are one."""
+    source, before = low.permuted.get(value.id, (value, list(range(value.rank))))
+    order = [before[axis] for axis in order]
     if order == sorted(order):
-        return value
-    return low.like(low.emit("transpose", [value], {"permutation": order}))
+        return source
+    id = low.emit("transpose", [source], {"permutation": order})
+    low.permuted[id] = (source, order)
+    return Value(id, tuple(source.shape[axis] for axis in order), source.integer)
 
 
 @translates("transpose", "swapaxes", "swapdims")
@@ -80,6 +95,8 @@ def expand(low, self, **_):
     shape = tuple(low.form().shape)
     if isinstance(self, Uniform):
         return Uniform(self.number, shape)
+    if isinstance(self, torch.Tensor) and self.dim() == len(shape) and self.shape[1:] == shape[1:]:
+        return Repeated(self, shape)
     return expanded(low, low.value(self), shape)
 
 
@@ -93,6 +110,11 @@ def expanded(low, value, shape):
         return value
     factors = tuple(extent if i in repeated else 1 for i, extent in enumerate(shape))
     return Value(low.emit("mul", [value, low.ones(factors)]), tuple(shape))
+
+
+@translates("broadcast_tensors")
+def broadcast(low, tensors):
+    return [expanded(low, low.value(tensor), tuple(form.shape)) for tensor, form in zip(tensors, low.node.meta["val"])]
 
 
 @translates("repeat")
@@ -147,11 +169,15 @@ def slice_of(low, self, dim=0, start=None, end=None, step=1, length=None):
 def every(low, value, axis, step):
     """Each step-th item of an axis, from the first."""
     extent = value.shape[axis]
+    whole = extent // step
+    chosen = []
+    if whole:
+        apart = (*value.shape[:axis], whole, step, *value.shape[axis + 1:])
+        first = part(low, reshaped(low, part(low, value, axis, 0, whole * step), apart), axis + 1, 0, 1)
+        chosen.append(reshaped(low, first, (*value.shape[:axis], whole, *value.shape[axis + 1:])))
     if extent % step:
-        raise low.refusal(f"takes each {step}th of {extent} items, which are not a multiple")
-    apart = (*value.shape[:axis], extent // step, step, *value.shape[axis + 1:])
-    first = part(low, reshaped(low, value, apart), axis + 1, 0, 1)
-    return reshaped(low, first, (*value.shape[:axis], extent // step, *value.shape[axis + 1:]))
+        chosen.append(part(low, value, axis, whole * step, whole * step + 1))
+    return joined(low, chosen, axis) if len(chosen) > 1 else chosen[0]
 
 
 @translates("select")
@@ -253,7 +279,7 @@ def rows(low, table, chosen):
     if bool((flat == torch.arange(first, first + flat.numel())).all()):
         return reshaped(low, part(low, table, 0, first, first + flat.numel()), shape)
     one_hot = torch.nn.functional.one_hot(flat, extent).float()
-    matrix = reshaped(low, table, (extent, table.shape[1:].numel() if hasattr(table.shape[1:], "numel") else product(table.shape[1:])))
+    matrix = reshaped(low, table, (extent, product(table.shape[1:])))
     product_id = low.emit("matmul", [one_hot, matrix], {"transpose_a": False, "transpose_b": False})
     return reshaped(low, Value(product_id, (flat.numel(), matrix.shape[1])), shape)
 
@@ -271,8 +297,7 @@ def pixel_shuffle(low, self, upscale_factor):
     n, c, h, w = value.shape
     apart = reshaped(low, value, (n, c // (r * r), r, r, h, w))
     order = [0, 1, 4, 2, 5, 3]
-    turned_id = low.emit("transpose", [apart], {"permutation": order})
-    return reshaped(low, Value(turned_id, tuple(apart.shape[i] for i in order)), tuple(low.form().shape))
+    return reshaped(low, permuted(low, apart, order), tuple(low.form().shape))
 
 
 @translates("upsample_nearest2d")
