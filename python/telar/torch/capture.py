@@ -80,6 +80,7 @@ class Capture:
         self.module, self.loss, self.trained = module, loss, trained
         batch = example(batch)
         self.names = input_names(loss, len(batch))
+        self.shared = shared_names(module)
         whole = WithLoss(module, loss)
         with modes_kept(whole):
             whole.train()
@@ -106,7 +107,7 @@ class Capture:
 
     def _loss(self, program, parameters, check):
         """The graph that adds the loss to its metric; whether it is a mean; the inputs' types by name."""
-        lowering = Lowering(program, parameters, self.names, self.trained, check)
+        lowering = Lowering(program, parameters, self.names, self.trained, self.shared, check)
         loss = lowering.output(0)
         if not isinstance(loss, Value):
             raise Refusal("the loss does not depend on the samples")
@@ -117,12 +118,22 @@ class Capture:
         return lowering.graph, loss.total is Total.MEAN, dict(lowering.inputs)
 
     def _prediction(self, parameters):
-        lowering = Lowering(self.evaluation, parameters, self.names, self.trained)
+        lowering = Lowering(self.evaluation, parameters, self.names, self.trained, self.shared)
         prediction = lowering.output(1)
         if not isinstance(prediction, Value):
             raise Refusal("the module's output does not depend on the samples")
         lowering.graph.output("prediction", prediction.id)
         return lowering.graph
+
+
+def shared_names(module):
+    """For each parameter or buffer that has several names, the first by the others."""
+    first, shared = {}, {}
+    held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    for name, tensor in held:
+        if first.setdefault(id(tensor), name) != name:
+            shared[name] = first[id(tensor)]
+    return shared
 
 
 def example(batch):
@@ -173,5 +184,8 @@ def export(module, batch):
     try:
         return torch.export.export(module, batch, dynamic_shapes=shapes, strict=False)
     except Exception as error:
+        if "Constraints violated" in str(error):
+            raise Refusal(f"{type(module.model).__name__} takes the number of samples for a constant, as len(x) or a branch "
+                          "on it does; write x.shape[0]") from error
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise Refusal(f"PyTorch cannot export {type(module.model).__name__}: {first}") from error

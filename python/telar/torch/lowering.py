@@ -53,15 +53,17 @@ def as_numbers(tensor):
 class Lowering:
     """Builds one graph of a model from one program.
 
-    For a `check`, random operations have no effect or give ones, in the graph as in PyTorch (telar.torch.check).
+    names: of the inputs. trained: names of the parameters that are trained. shared: for a parameter with several names,
+    the one that counts. For a `check`, random operations have no effect or give ones, in the graph as in PyTorch (telar.torch.check).
     """
 
-    def __init__(self, exported, parameters, names, trained, check=False):
+    def __init__(self, exported, parameters, names, trained, shared=None, check=False):
         exported.graph.eliminate_dead_code()
         self.exported = exported
         self.names = names
         self.parameters = parameters
         self.trained = trained
+        self.shared = shared or {}
         self.check = check
         self.graph = _native.GraphBuilder()
         self.values = {}
@@ -205,7 +207,7 @@ class Lowering:
     def place(self):
         """The layer and the line of the user's code of the current node."""
         trace = [line.strip() for line in (self.node.meta.get("stack_trace") or "").splitlines() if line.strip()]
-        files = [line for line in trace if line.startswith("File") and "/torch/nn/" not in line]
+        files = [line for line in trace if line.startswith("File") and "/torch/" not in line]
         layer = f"layer '{self.graph.scope}', " if self.graph.scope else ""
         return f"{layer}{files[-1].removeprefix('File ')}" if files else layer.rstrip(", ") or "no line is known"
 
@@ -239,11 +241,11 @@ class Lowering:
                 if node in wanted or self.batch is None:
                     self.values[node] = self._input(name, node, forms[node_name])
             elif kind == "PARAMETER":
-                name = spec.target.removeprefix("model.")
+                name = self._name(spec.target)
                 self.names_of_state[node_name] = name
                 self.values[node] = ParameterUse(name, self.exported.state_dict[spec.target])
             elif kind == "BUFFER":
-                name = spec.target.removeprefix("model.")
+                name = self._name(spec.target)
                 self.names_of_state[node_name] = name
                 held = self.exported.state_dict if spec.target in self.exported.state_dict else constants
                 self.values[node] = held[spec.target].detach().cpu()
@@ -251,6 +253,11 @@ class Lowering:
                 self.values[node] = constants[spec.target].detach().cpu()
             else:
                 raise Refusal(f"the program has an input of the kind {kind}, which Telar does not know")
+
+    def _name(self, target):
+        """The name in the module of a parameter or buffer of the program."""
+        name = target.removeprefix("model.")
+        return self.shared.get(name, name)
 
     def _input(self, name, node, form):
         integer = not form.is_floating_point()

@@ -33,7 +33,7 @@ class Step:
     check: whether the first batch is compared with PyTorch.
     """
 
-    def __init__(self, model, loss, optimizer, *, strategy="single", threads=0, clip_norm=None, precision="f32",
+    def __init__(self, model, loss, optimizer, /, *, strategy="single", threads=0, clip_norm=None, precision="f32",
                  seed=0, check=True, **options):
         if precision not in ("f32", "bf16"):
             raise Refusal(f"the precision is '{precision}'; it must be f32 or bf16")
