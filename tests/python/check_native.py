@@ -127,6 +127,17 @@ class Native(unittest.TestCase):
         with self.assertRaisesRegex(telar.Error, "integers"):
             telar.loaded.as_input(numpy.array([1.5]), "i32", "x")
 
+    def test_a_job_runs(self):
+        text = "data: {source: synthetic, samples: 200, shape: [4], classes: 2}\nmodel: {name: mlp}\ntraining: {epochs: 1}\n"
+        with tempfile.TemporaryDirectory() as folder:
+            job = os.path.join(folder, "job.yaml")
+            with open(job, "w", encoding="utf-8") as file:
+                file.write(text)
+            summary = telar.train(job, output=os.path.join(folder, "run"), **{"training.epochs": 2})
+            self.assertEqual(summary["epochs"], 2)
+            with self.assertRaisesRegex(telar.Error, "epoch"):
+                telar.train(job, output=os.path.join(folder, "other"), **{"training.epochs": "many"})
+
     def test_strategies_are_those_of_the_command_line(self):
         self.assertIn("downpour", telar.strategies())
         self.assertIn("replicas", _native.strategy_options("mirrored"))

@@ -73,7 +73,7 @@ def doubled(batch):
 
 
 def largest_difference(a, b):
-    return max(float((x.double() - y.double()).abs().max()) for x, y in zip(a, b))
+    return max(float((x.detach().double() - y.detach().double()).abs().max()) for x, y in zip(a, b))
 
 
 class Models(unittest.TestCase):
@@ -239,6 +239,37 @@ class State(unittest.TestCase):
             losses.append([step(*batch) for _ in range(3)])
         self.assertEqual(len(set(losses[0])), 3)
         numpy.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+class Fit(unittest.TestCase):
+    def test_is_the_loop_with_step(self):
+        module, loss, make = built("mlp")
+        other = copy.deepcopy(module)
+        loader = [make(n) for n in (8, 8, 3)]
+        optimizer, right = (torch.optim.SGD(m.parameters(), 0.05) for m in (module, other))
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+        history = tt.fit(module, loss, optimizer, loader, epochs=2, validation=loader, scheduler=schedule, progress=False)
+        train(other, loss, right, loader)
+        right.param_groups[0]["lr"] = 0.025
+        losses = train(other, loss, right, loader)
+        self.assertLess(largest_difference(module.parameters(), other.parameters()), 1e-6)
+        mean = sum(value * len(batch[0]) for value, batch in zip(losses, loader)) / 19
+        self.assertAlmostEqual(history[1]["loss"], mean, places=5)
+        with torch.no_grad():
+            right = sum(float(loss_of(module, loss, batch)) * len(batch[0]) for batch in loader) / 19
+        self.assertAlmostEqual(history[1]["validation_loss"], right, places=5)
+
+    def test_interrupted_it_keeps_what_it_has(self):
+        module, loss, make = built("mlp")
+        before = [p.detach().clone() for p in module.parameters()]
+
+        def batches():
+            yield make(8)
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            tt.fit(module, loss, torch.optim.SGD(module.parameters(), 0.1), batches(), progress=False)
+        self.assertGreater(largest_difference(before, module.parameters()), 0)
 
 
 class Twice(torch.autograd.Function):

@@ -8,7 +8,8 @@
     step.save("m.telar")     # for `telar train`, and for telar.load() without PyTorch
 """
 
+from telar.torch.fit import fit
 from telar.torch.step import Step
 from telar.torch.values import Refusal
 
-__all__ = ["Refusal", "Step"]
+__all__ = ["Refusal", "Step", "fit"]
