@@ -28,7 +28,10 @@ import telar
 import telar.torch as tt
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from models import MODELS  # noqa: E402: the folder must be on the path first
+from further_models import FURTHER  # noqa: E402: the folder must be on the path first
+from models import MODELS  # noqa: E402
+
+MODELS |= FURTHER
 
 warnings.filterwarnings("ignore")
 STEPS = 20
@@ -369,6 +372,35 @@ class Hostile(unittest.TestCase):
 
     def test_length_is_a_constant(self):
         self.assert_refused("x.shape", lambda self, x: self.fc(x), lambda net, x, y: F.cross_entropy(net(x), y) * len(x))
+
+    def test_parameters_of_another_module(self):
+        other = nn.Linear(4, 3)
+        self.assert_refused("not one of the module", lambda self, x: self.fc(x), lambda net, x, y: F.mse_loss(net(x), other(x)))
+
+    def test_weight_of_the_loss_that_changes(self):
+        weight = [1.0]
+        net = self.net(lambda self, x: self.fc(x))
+        step = tt.Step(net, lambda net, x, y: weight[0] * F.cross_entropy(net(x), y), torch.optim.SGD(net.parameters(), 0.1))
+        batch = (torch.randn(6, 4), torch.randint(0, 3, (6,)))
+        step(*batch)
+        step.sync()
+        weight[0] = 0.5
+        step(*batch)
+        with self.assertRaisesRegex(telar.Error, "has changed since it was captured"):
+            step.sync()
+
+    def test_masks_of_the_batch_are_right_and_not_in_a_file(self):
+        net = self.net(lambda self, x: self.fc(self.e(x).masked_fill((x == 0).unsqueeze(-1), 0.0).mean(1)),
+                       lambda: {"e": nn.Embedding(9, 4), "fc": nn.Linear(4, 3)})
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), strategy="mirrored", replicas=2)
+        for n in (6, 3):
+            tokens, labels = torch.randint(0, 9, (n, 5)), torch.randint(0, 3, (n,))
+            with torch.no_grad():
+                step.sync()
+                right = float(F.cross_entropy(net(tokens), labels))
+            self.assertAlmostEqual(step(tokens, labels), right, places=5)
+        with self.assertRaisesRegex(telar.Error, "PyTorch computes a part"):
+            step.save("/nowhere/m.telar")
 
     def test_class_weights(self):
         self.assert_refused("weights of classes", lambda self, x: self.fc(x), nn.CrossEntropyLoss(weight=torch.ones(3)))

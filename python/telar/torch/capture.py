@@ -18,14 +18,18 @@ class Captured:
     """A model of Telar, and how it belongs to the module.
 
     inputs: name and element type of each tensor of a batch, in its order; of those that are not used, None.
+    host: functions of a batch, by the names of further inputs (telar.torch.host).
     tensors: the module's parameters and running statistics by name.
     mean: whether the loss is a mean over the samples, not their sum.
+    draws: whether the evaluation has random numbers.
     """
 
     model: object
     inputs: list
+    host: dict
     tensors: dict
     mean: bool
+    draws: bool
 
 
 class WithLoss(torch.nn.Module):
@@ -94,19 +98,25 @@ class Capture:
         check: as Lowering has it.
         """
         parameters = Parameters()
-        training, mean, used = self._loss(self.training, parameters, check)
-        evaluation, _, used_later = self._loss(self.evaluation, parameters, check)
+        training, mean = self._loss(self.training, parameters, check)
+        evaluation, _ = self._loss(self.evaluation, parameters, check)
         prediction = self._prediction(parameters)
+        lowerings, graphs = (training, evaluation, prediction), [lowering.graph for lowering in (training, evaluation, prediction)]
         described = parameters.described()
-        built = _native.Model.of_graphs(type(self.module).__name__, training, evaluation, prediction, described, ["loss"])
-        types = used_later | used
+        built = _native.Model.of_graphs(type(self.module).__name__, *graphs, described, ["loss"])
+        types, host = {}, {}
+        for lowering in lowerings:
+            types |= lowering.inputs
+            host |= {name: function for name, (_, function) in lowering.host.items()}
         tensors = dict(self.module.named_parameters(remove_duplicate=False))
         tensors |= dict(self.module.named_buffers(remove_duplicate=False))
         held = {name: tensors[name] for name, *_ in described if name in tensors}
-        return Captured(built, [(name, types.get(name)) for name in self.names], held, mean)
+        named = [(name, types.get(name)) for name in self.names]
+        return Captured(built, named, {name: (types[name], host[name]) for name in host}, held, mean,
+                        evaluation.random is not None)
 
     def _loss(self, program, parameters, check):
-        """The graph that adds the loss to its metric; whether it is a mean; the inputs' types by name."""
+        """The lowering whose graph adds the loss to its metric; whether it is a mean."""
         lowering = Lowering(program, parameters, self.names, self.trained, self.shared, check)
         loss = lowering.output(0)
         if not isinstance(loss, Value):
@@ -115,7 +125,7 @@ class Capture:
             raise Refusal("the loss is a number for each sample; take their mean or their sum" if loss.rank else
                           "the loss cannot be shown to be a sum or mean over the samples")
         lowering.graph.add("accumulate", [lowering.graph.metric("loss"), loss.id])
-        return lowering.graph, loss.total is Total.MEAN, dict(lowering.inputs)
+        return lowering, loss.total is Total.MEAN
 
     def _prediction(self, parameters):
         lowering = Lowering(self.evaluation, parameters, self.names, self.trained, self.shared)
@@ -123,7 +133,7 @@ class Capture:
         if not isinstance(prediction, Value):
             raise Refusal("the module's output does not depend on the samples")
         lowering.graph.output("prediction", prediction.id)
-        return lowering.graph
+        return lowering
 
 
 def shared_names(module):

@@ -16,7 +16,10 @@ from telar.torch.capture import WithLoss, modes_kept
 from telar.torch.values import Refusal
 
 LOSS_ERROR = 1e-4  # relative
-GRADIENT_ERROR = 1e-2  # of the norm over all parameters; PyTorch's own float32 is up to this far off
+GRADIENT_ERROR = 1e-2  # relative, of the norm over all parameters
+PARAMETER_ERROR = 1e-1  # the same of one parameter, if its norm is at least SMALL of the whole
+SMALL = 1e-3
+FLOAT32 = 10  # times the error of PyTorch's own float32, where that is more
 DROPOUTS = {torch.nn.functional.dropout, torch.nn.functional.dropout1d, torch.nn.functional.dropout2d,
             torch.nn.functional.dropout3d, torch.dropout, torch.dropout_, torch.feature_dropout}
 # Functions that drop elements themselves: the name and position of the rate.
@@ -81,19 +84,67 @@ def require_equal(programs, batch, arrays_of, threads):
     sums, _ = session.train(arrays_of(captured, batch), numpy.arange(size), 0.0, 1)
     divisor = size if captured.mean else 1
     right, gradients = eager(model, loss, batch)
-    found = sums[0] / divisor
-    if not abs(found - right) <= LOSS_ERROR * max(abs(right), 1e-3):
-        raise Refusal(f"the loss of the first batch is {found:.6g} by Telar and {right:.6g} by PyTorch, "
+    loss_found = sums[0] / divisor
+    if not abs(loss_found - right) <= LOSS_ERROR * max(abs(right), 1e-3):
+        raise Refusal(f"the loss of the first batch is {loss_found:.6g} by Telar and {right:.6g} by PyTorch, "
                       "so the module does something that its graph does not")
-    found_gradients = {name: session.read_gradient(name) / divisor for name in trained}
-    error, worst = difference(found_gradients, gradients)
-    if error <= GRADIENT_ERROR:
+    found = {name: session.read_gradient(name) / divisor for name in trained}
+    places = beyond(found, gradients)
+    if not places:
         return
     exact = in_double(model, loss, batch)
-    if exact is not None and difference(found_gradients, exact)[0] <= 3 * difference(gradients, exact)[0]:
-        return  # so far off is PyTorch's own float32
-    raise Refusal(f"the gradient of the first batch differs from PyTorch's by {error:.2g} of its norm, most for "
-                  f"'{worst}'; a backward function of its own or a hook is not in the graph")
+    own = errors(gradients, exact, trained) if exact is not None else {}
+    telars = errors(found, exact, trained) if exact is not None else {}
+    if exact is not None and all(telars[place] <= FLOAT32 * own[place] for place in places):
+        return  # PyTorch's own float32 is far off, too
+    place = max(places, key=places.get)
+    raise Refusal(f"the gradient of the first batch differs from PyTorch's by {places[place]:.2g} of its norm"
+                  + (f" for '{place}'" if place else "")
+                  + "; a backward function of its own or a hook is not in the graph")
+
+
+def require_unchanged(captured, model, loss, batch, found):
+    """Raises Refusal if the module and the loss compute something else than when they were captured.
+
+    A graph keeps the numbers of that time: a weight of a loss that follows the epoch is then lost. The module must have
+    the values of the step; found: Telar's loss of the batch in evaluation mode.
+    """
+    if captured.draws:
+        return
+    whole = WithLoss(model, loss)
+    with modes_kept(whole), torch.no_grad():
+        whole.eval()
+        right = float(whole(*batch)[0])
+    if not abs(found - right) <= 10 * LOSS_ERROR * max(abs(right), 1e-2) and right == right:
+        raise Refusal(f"the loss of the last batch, in evaluation mode, is {found:.6g} by Telar and {right:.6g} by PyTorch with "
+                      "the same values: the module or the loss has changed since it was captured at the first step; give what "
+                      "changes as a tensor of the batch, or make a new Step after each change")
+
+
+def beyond(found, right):
+    """Where gradients differ by more than rounding: by parameter, '' for all together."""
+    all_errors = errors(found, right, found)
+    whole = norm(right.values())
+    limits = {name: PARAMETER_ERROR for name in found if norm([right.get(name, 0.0)]) >= SMALL * whole} | {"": GRADIENT_ERROR}
+    return {place: all_errors[place] for place, limit in limits.items() if not all_errors[place] <= limit}
+
+
+def errors(found, right, names):
+    """The relative error of each gradient, and of all together ('')."""
+    differences = {name: numpy.asarray(found.get(name, 0.0), dtype=numpy.float64).ravel()
+                   - numpy.asarray(right.get(name, 0.0), dtype=numpy.float64).ravel() for name in names}
+    norms = {name: norm([right.get(name, 0.0)]) for name in names}
+    result = {name: ratio(norm([differences[name]]), norms[name]) for name in names}
+    result[""] = ratio(norm(differences.values()), norm([right.get(name, 0.0) for name in names]))
+    return result
+
+
+def ratio(difference, whole):
+    return 0.0 if difference == 0 else difference / whole if whole > 0 else numpy.inf
+
+
+def norm(arrays):
+    return float(numpy.sqrt(sum(numpy.square(numpy.asarray(a, dtype=numpy.float64)).sum() for a in arrays)))
 
 
 def in_double(model, loss, batch):
@@ -105,14 +156,3 @@ def in_double(model, loss, batch):
         return eager(copied_model, copied_loss.double() if isinstance(loss, torch.nn.Module) else copied_loss, double)[1]
     except (RuntimeError, TypeError, copy.Error):
         return None
-
-
-def difference(found, right):
-    """The norm of the difference of gradients, relative to the norm of the right ones; and where most of it is."""
-    errors, whole = {}, 0.0
-    for name, values in found.items():
-        exact = numpy.zeros_like(values) if right.get(name) is None else right[name].reshape(values.shape)
-        errors[name] = float(numpy.square(values - exact, dtype=numpy.float64).sum())
-        whole += float(numpy.square(exact, dtype=numpy.float64).sum())
-    total = sum(errors.values())
-    return (0.0 if total == 0 else (total / whole)**0.5 if whole > 0 else numpy.inf), max(errors, key=errors.get)

@@ -13,6 +13,7 @@ import numpy
 import torch
 
 from telar import _native
+from telar.torch.host import HostValue
 from telar.torch.operations import TRANSLATIONS
 from telar.torch.values import Refusal, Repeated, Uniform, Value
 
@@ -20,6 +21,8 @@ VIEWS = {"view", "reshape", "flatten", "unsqueeze", "squeeze", "permute", "trans
          "select", "split", "split_with_sizes", "chunk", "unbind", "alias", "narrow", "contiguous", "detach"}
 
 
+MOVES = {"cat", "stack", "to", "_to_copy", "clone", "contiguous", "expand"}  # integers that stay in the graph
+SHAPES_OF_NOTHING = {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "expand"}
 ADDITIVE = {"add", "sub", "rsub", "mul", "div", "neg"}
 
 
@@ -74,6 +77,8 @@ class Lowering:
         self.random = None
         self.permuted = {}  # id of a transposition -> (its source, order)
         self.inputs = {}
+        self.given = set()  # ids of the batch's tensors
+        self.host = {}  # HostValue by the name of its input
         self.logits = {}  # id of a log_softmax -> (its input, axis)
 
     def output(self, number):
@@ -122,6 +127,8 @@ class Lowering:
             return self._constant(of)
         if isinstance(of, Uniform):
             return self.ones(of.shape, of.number)
+        if isinstance(of, HostValue):
+            return self._host_input(of)
         if isinstance(of, Repeated):
             return Value(self.emit("mul", [self.ones((of.shape[0], *[1] * (len(of.shape) - 1))), of.tensor]), of.shape)
         raise self.refusal(f"takes {type(of).__name__} where a tensor is needed")
@@ -250,6 +257,10 @@ class Lowering:
                 held = self.exported.state_dict if spec.target in self.exported.state_dict else constants
                 self.values[node] = held[spec.target].detach().cpu()
             elif kind == "CONSTANT_TENSOR":
+                if constants[spec.target].requires_grad and node in wanted:
+                    raise Refusal(f"the loss uses a parameter of shape {list(constants[spec.target].shape)} that is not one of "
+                                  "the module; make one module of all that is computed with, or compute it before the step "
+                                  "and give it as a tensor of the batch")
                 self.values[node] = constants[spec.target].detach().cpu()
             else:
                 raise Refusal(f"the program has an input of the kind {kind}, which Telar does not know")
@@ -267,9 +278,42 @@ class Lowering:
         self.inputs[name] = "i32" if integer else "f32"
         id = self.graph.input(name, self.inputs[name], shape)
         value = Value(id, tuple(form.shape), integer)
+        self.given.add(id)
         if self.batch is None:
             self.batch = value
         return value
+
+    def _host_input(self, host):
+        """A value that PyTorch computes of the batch, as an input."""
+        if host.name not in self.host:
+            if not host.shape or not self.is_batch(host.shape[0]) or not all(isinstance(e, int) for e in host.shape[1:]):
+                raise self.refusal(f"takes {name_of(host.node)} of the batch, whose axis 0 is not the samples")
+            integer = host.dtype in (torch.int64, torch.int32)
+            shape = [self.batch.shape[0].node.hint, *host.shape[1:]]
+            id = self.graph.input(host.name, "i32" if integer else "f32", shape)
+            self.host[host.name] = (Value(id, host.shape, integer), host.function)
+            self.inputs[host.name] = "i32" if integer else "f32"
+        return self.host[host.name][0]
+
+    def _is_of_batch(self, node, in_place):
+        """Whether a node needs only the batch and constants, and is not an operation of the graph.
+
+        Views of integers are in the graph, so that a file of the model needs no PyTorch.
+        """
+        form = node.meta.get("val")
+        if in_place or not isinstance(form, torch.Tensor) or node.target in RANDOM:
+            return False
+        inputs = [self.values[argument] for argument in node.all_input_nodes]
+        plain_kinds = (HostValue, torch.Tensor, Uniform, Repeated, int, float, torch.SymInt)
+        if not all(isinstance(v, plain_kinds) or (isinstance(v, Value) and v.id in self.given) for v in inputs):
+            return False
+        if not any(isinstance(v, HostValue) or isinstance(v, Value) for v in inputs):
+            return not all(isinstance(extent, int) for extent in form.shape) and not form.is_floating_point() \
+                and name_of(node) not in SHAPES_OF_NOTHING
+        if any(isinstance(v, HostValue) for v in inputs) and not form.is_floating_point():
+            return True
+        return name_of(node) not in TRANSLATIONS or (not form.is_floating_point() and name_of(node) not in VIEWS
+                                                    and name_of(node) not in MOVES)
 
     def _parameter(self, use):
         if use.name not in self.declared:
@@ -307,6 +351,9 @@ class Lowering:
         in_place = is_in_place(node)
         if self._is_constant(node, arguments, keywords):
             self.values[node] = node.target(*plain(arguments), **plain(keywords))
+            return
+        if self._is_of_batch(node, in_place):
+            self.values[node] = HostValue(node, self.exported)
             return
         translate = TRANSLATIONS.get(name) or (TRANSLATIONS.get(name.rstrip("_")) if in_place else None)
         if translate is None:
@@ -364,7 +411,7 @@ class Lowering:
             return False
         leaves = []
         torch.fx.node.map_aggregate((arguments, dict(keywords)), leaves.append)
-        symbolic = any(isinstance(leaf, (Value, Uniform, Repeated, ParameterUse, torch.SymInt, torch.SymFloat)) for leaf in leaves)
+        symbolic = any(isinstance(leaf, (Value, HostValue, Uniform, Repeated, ParameterUse, torch.SymInt, torch.SymFloat)) for leaf in leaves)
         return not symbolic and all(isinstance(extent, int) for extent in self.form().shape)
 
 

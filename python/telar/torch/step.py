@@ -7,7 +7,7 @@ from telar import _native
 from telar.loaded import as_input
 from telar.torch import optimizers
 from telar.torch.capture import Capture
-from telar.torch.check import require_equal
+from telar.torch.check import require_equal, require_unchanged
 from telar.torch.values import Refusal
 
 
@@ -49,6 +49,7 @@ class Step:
         self._captured = self._session = None
         self._step = optimizers.steps_of(optimizer)
         self._samples = 0
+        self._last = None  # the last batch, with which sync() compares
 
     def __call__(self, *batch):
         """Makes one step. Returns the loss of the batch, before the step."""
@@ -62,6 +63,7 @@ class Step:
         self._step += 1
         sums, finite = self._session.train(arrays, samples, groups[0]["lr"], self._step, 0, divisor)
         self._samples += size
+        self._last = batch
         loss = sums[0] / size if self._captured.mean else sums[0]
         if not finite:
             raise Refusal(f"step {self._step} is not finite: its loss is {loss}; nothing was updated")
@@ -101,6 +103,9 @@ class Step:
                 if isinstance(counter, torch.Tensor):
                     counter.fill_(self._step)
 
+        if self._check:
+            require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last))
+
     def load(self):
         """Takes the values of the module and of the optimizer, if they were changed since the last sync()."""
         self._require_begun()
@@ -118,6 +123,9 @@ class Step:
     def save(self, path):
         """Writes the model with its current values to a file: `telar train`, `telar.load`."""
         self._require_begun()
+        if self._captured.host:
+            raise Refusal("PyTorch computes a part of the module's inputs of each batch, such as masks, so a file of it would "
+                          "not be enough; compute them before, and give them as tensors of the batch")
         values = {name: self._session.read_state(name) for name, _, _ in self._captured.model.parameters}
         self._captured.model.write(str(path), values)
 
@@ -150,8 +158,13 @@ class Step:
 
 def arrays_of(captured, batch):
     """A batch as arrays by the names of the model's inputs."""
-    return {name: as_input(tensor.detach().cpu(), dtype, name)
-            for (name, dtype), tensor in zip(captured.inputs, batch) if dtype is not None}
+    arrays = {name: as_input(tensor.detach().cpu(), dtype, name)
+              for (name, dtype), tensor in zip(captured.inputs, batch) if dtype is not None}
+    for name, (dtype, function) in captured.host.items():
+        value = function(batch)
+        if value is not None:
+            arrays[name] = as_input(value.cpu(), dtype, name)
+    return arrays
 
 
 def numbers(tensor):

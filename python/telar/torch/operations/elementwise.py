@@ -2,6 +2,8 @@
 
 import math
 
+import torch
+
 from telar.torch.operations.registry import Registry
 from telar.torch.values import Total, Uniform, Value
 
@@ -200,24 +202,69 @@ def hardsigmoid(low, self):
 
 @translates("masked_fill")
 def masked_fill(low, self, mask, value):
-    """x where the mask is false, the number where it is true; the mask must be a constant."""
-    require_constant(low, mask)
+    """x where the mask is false, the number where it is true."""
     number = float(value)
     if math.isinf(number):
-        if bool(mask.all(dim=-1).any()):
+        if isinstance(mask, torch.Tensor) and bool(mask.all(dim=-1).any()):
             raise low.refusal("masks all elements of a row with an infinity")
         number = math.copysign(1e30, number)  # exp gives 0 for it, too
-    kept = low.result("mul", [self, (~mask).float()])
-    return low.result("add", [kept, mask.float() * number])
+    masked = as_numbers(mask)
+    kept = low.result("mul", [self, inverted(low, masked)])
+    return low.result("add", [kept, scaled(low, masked, number)])
 
 
 @translates("where")
 def where(low, condition, self, other):
-    require_constant(low, condition)
-    first = low.result("mul", [self, condition.float()])
-    return low.result("add", [first, low.result("mul", [other, (~condition).float()])])
+    chosen = as_numbers(condition)
+    first = low.result("mul", [limited(self), chosen])
+    return low.result("add", [first, low.result("mul", [limited(other), inverted(low, chosen)])])
 
 
-def require_constant(low, mask):
-    if isinstance(mask, (Value, Uniform)):
-        raise low.refusal("has a mask that depends on the samples")
+def as_numbers(mask):
+    """A mask as ones and zeros."""
+    return mask.float() if isinstance(mask, torch.Tensor) else mask
+
+
+def inverted(low, mask):
+    if isinstance(mask, torch.Tensor):
+        return 1 - mask
+    value = low.value(mask)
+    return Value(low.emit("add", [scaled(low, value, -1.0), 1.0]), value.shape)
+
+
+def limited(x):
+    """Constants with infinities, which would give NaN times 0, as large numbers."""
+    return x.float().clamp(-1e30, 1e30) if isinstance(x, torch.Tensor) else x
+
+
+@translates("maximum")
+def maximum(low, self, other):
+    difference = add(low, self, scaled(low, other, -1))
+    return low.result("add", [other, Value(low.emit("relu", [difference]), difference.shape)])
+
+
+@translates("minimum")
+def minimum(low, self, other):
+    difference = add(low, self, scaled(low, other, -1))
+    return low.result("add", [self, scaled(low, Value(low.emit("relu", [difference]), difference.shape), -1)])
+
+
+@translates("prelu")
+def prelu(low, self, weight):
+    x, slope = low.value(self), low.value(weight)
+    slope = Value(low.emit("reshape", [slope], {"dims": [slope.shape[0], *[1] * (x.rank - 2)]}), ())
+    below = low.result("mul", [low.result("relu", [scaled(low, x, -1)]), slope])
+    return low.result("add", [low.result("relu", [x]), scaled(low, below, -1)])
+
+
+@translates("rms_norm")
+def rms_norm(low, input, normalized_shape, weight=None, eps=None):
+    x = low.value(input)
+    axes = list(range(x.rank - len(normalized_shape), x.rank))
+    squares = low.result("mul", [x, x])
+    shape = tuple(1 if axis in axes else extent for axis, extent in enumerate(x.shape))
+    mean = Value(low.emit("reduce_mean", [squares], {"axes": axes, "keep_dims": True}), shape)
+    positive = Value(low.emit("add", [mean, 1.1920929e-07 if eps is None else float(eps)]), shape)
+    inverse = Value(low.emit("pow", [positive], {"exponent": -0.5}), shape)
+    normal = low.result("mul", [x, inverse])
+    return normal if weight is None else low.result("mul", [normal, weight])

@@ -153,3 +153,36 @@ def divergence(low, self, target, reduction=MEAN, log_target=False):
 def soft_margin(low, self, target, reduction=MEAN):
     product = negative(low, binary(low, "mul", self, target))
     return reduced(low, Value(low.emit("softplus", [product]), product.shape), reduction)
+
+
+@translates("triplet_margin_loss")
+def triplet_loss(low, anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=MEAN):
+    """max(d(a, p) − d(a, n) + margin, 0), where d is the norm of the difference plus eps."""
+    if p != 2 or swap:
+        raise low.refusal("has another norm than the second, or swaps")
+    difference = binary(low, "add", pair_distance(low, anchor, positive, eps),
+                        scaled(low, pair_distance(low, anchor, negative, eps), -1))
+    above = binary(low, "add", difference, float(margin))
+    return reduced(low, Value(low.emit("relu", [above]), above.shape), reduction)
+
+
+@translates("pairwise_distance")
+def pairwise_distance(low, x1, x2, p=2, eps=1e-6, keepdim=False):
+    if p != 2:
+        raise low.refusal("is another norm than the second")
+    distance = pair_distance(low, x1, x2, eps)
+    return shaping.reshaped(low, distance, (*distance.shape, 1)) if keepdim else distance
+
+
+def pair_distance(low, a, b, eps):
+    difference = binary(low, "add", binary(low, "add", a, negative(low, b)), float(eps))
+    squares = binary(low, "mul", difference, difference)
+    sums = Value(low.emit("reduce_sum", [squares], {"axes": [squares.rank - 1], "keep_dims": False}), squares.shape[:-1])
+    return Value(low.emit("pow", [sums], {"exponent": 0.5}), sums.shape)
+
+
+@translates("margin_ranking_loss")
+def ranking_loss(low, input1, input2, target, margin=0.0, reduction=MEAN):
+    product = binary(low, "mul", binary(low, "add", input2, negative(low, input1)), target)
+    above = binary(low, "add", product, float(margin))
+    return reduced(low, Value(low.emit("relu", [above]), above.shape), reduction)

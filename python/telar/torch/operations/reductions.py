@@ -3,6 +3,7 @@
 import math
 
 from telar.torch.operations.registry import Registry
+from telar.torch.operations.elementwise import TRANSLATIONS as TRANSLATIONS_OF_ELEMENTS
 from telar.torch.operations.elementwise import scaled
 from telar.torch.values import Total, Value
 
@@ -55,6 +56,15 @@ def amax(low, self, dim=(), keepdim=False):
     return reduce(low, "reduce_max", self, list(dim), keepdim)
 
 
+@translates("max")
+def greatest(low, self, dim=None, keepdim=False, other=None):
+    """The values; positions of maxima cannot be used."""
+    if other is not None:
+        return TRANSLATIONS_OF_ELEMENTS["maximum"](low, self, other)
+    values = reduce(low, "reduce_max", self, dim, keepdim)
+    return values if dim is None else [values, None]
+
+
 @translates("var", "std")
 def variance(low, self, dim=None, unbiased=True, correction=None, keepdim=False):
     value = low.value(self)
@@ -82,6 +92,18 @@ def norm(low, self, ord=2, dim=None, keepdim=False, dtype=None, p=2):
     if sums.total:
         raise low.refusal("is the norm over all samples, which is not a sum over them")
     return low.result("pow", [sums], {"exponent": 0.5})
+
+
+@translates("_weight_norm")
+def weight_norm(low, v, g, dim=0):
+    """v · g / ‖v‖, with a norm for each item of an axis."""
+    value = low.value(v)
+    axes = [axis for axis in range(value.rank) if axis != dim % value.rank]
+    squares = Value(low.emit("mul", [value, value]), value.shape)
+    scale = low.value(g)
+    sums = Value(low.emit("reduce_sum", [squares], {"axes": axes, "keep_dims": True}), scale.shape)
+    inverse = Value(low.emit("pow", [sums], {"exponent": -0.5}), scale.shape)
+    return low.result("mul", [value, Value(low.emit("mul", [scale, inverse]), scale.shape)])
 
 
 @translates("softmax")

@@ -31,6 +31,16 @@ def detach(low, self):
     return low.result("stop_gradient", [self])
 
 
+@translates("index_select")
+def index_select(low, self, dim, index):
+    """Items of an axis by constant indices."""
+    value = low.value(self)
+    axis = dim % value.rank
+    if not isinstance(index, torch.Tensor) or not isinstance(value.shape[axis], int):
+        raise low.refusal("has indices that depend on the samples")
+    return along(low, value, axis, torch.nn.functional.one_hot(index, value.shape[axis]).float().T.contiguous())
+
+
 @translates("contiguous", "clone", "alias", "lift_fresh_copy", "lift_fresh")
 def same(low, self, **_):
     return self if isinstance(self, Uniform) else low.value(self)
@@ -300,17 +310,68 @@ def pixel_shuffle(low, self, upscale_factor):
     return reshaped(low, permuted(low, apart, order), tuple(low.form().shape))
 
 
+def along(low, value, axis, matrix):
+    """The items of an axis, combined linearly: matrix is a constant, [extent, new extent]."""
+    order = [*[i for i in range(value.rank) if i != axis], axis]
+    last = permuted(low, value, order)
+    flat = reshaped(low, last, (-1, value.shape[axis]))
+    id = low.emit("matmul", [flat, matrix], {"transpose_a": False, "transpose_b": False})
+    back = reshaped(low, Value(id, (-1, matrix.shape[1])), (*last.shape[:-1], matrix.shape[1]))
+    return permuted(low, back, [order.index(i) for i in range(value.rank)])
+
+
+@translates("flip")
+def flip(low, self, dims):
+    value = low.value(self)
+    for dim in dims:
+        axis = dim % value.rank
+        if not isinstance(value.shape[axis], int):
+            raise low.refusal("turns the order of the samples")
+        value = along(low, value, axis, torch.eye(value.shape[axis]).flip(0))
+    return value
+
+
 @translates("upsample_nearest2d")
 def upsample(low, input, output_size=None, scale_factors=None, **_):
     value = low.value(input)
     n, c, h, w = value.shape
     height, width = low.form().shape[2:]
     if height % h or width % w:
-        raise low.refusal("scales by a factor that is not a whole number")
+        return resized(low, value, lambda eye, size: torch.nn.functional.interpolate(eye, size=size, mode="nearest"))
     apart = reshaped(low, value, (n, c, h, 1, w, 1))
     factors = low.ones((1, 1, 1, height // h, 1, width // w))
     repeated = Value(low.emit("mul", [apart, factors]), (n, c, h, height // h, w, width // w))
     return reshaped(low, repeated, (n, c, height, width))
+
+
+@translates("upsample_bilinear2d", "upsample_bicubic2d")
+def upsample_smoothly(low, input, output_size=None, align_corners=False, scale_factors=None, **_):
+    """Both axes one after the other; the weights of one are what the operation makes of the unit matrix."""
+    operation = getattr(torch.ops.aten, low.operation()).default
+    scales = scale_factors or (None, None)
+
+    def one_axis(eye, size):
+        return operation(eye, list(size), align_corners, *[s if n > 1 else None for s, n in zip(scales, size)])
+
+    return resized(low, low.value(input), one_axis)
+
+
+def resized(low, value, resize):
+    """resize(images [M, 1, H, W], size), which is linear and separable, by its weights along each axis."""
+    height, width = low.form().shape[2:]
+    for axis, size in ((2, (height, 1)), (3, (1, width))):
+        extent = value.shape[axis]
+        images = torch.eye(extent).reshape(extent, 1, *((extent, 1) if axis == 2 else (1, extent)))
+        value = along(low, value, axis, resize(images, size).reshape(extent, -1))
+    return value
+
+
+@translates("glu")
+def gated(low, self, dim=-1):
+    value = low.value(self)
+    axis = dim % value.rank
+    first, gate = parts(low, value, axis, [value.shape[axis] // 2] * 2)
+    return low.result("mul", [first, Value(low.emit("sigmoid", [gate]), gate.shape)])
 
 
 @translates("diff")
