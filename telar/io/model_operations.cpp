@@ -21,10 +21,12 @@
 #include "telar/graph/ops/math.h"
 #include "telar/graph/ops/matmul.h"
 #include "telar/graph/ops/pooling.h"
+#include "telar/graph/ops/random_normal.h"
 #include "telar/graph/ops/recurrent.h"
 #include "telar/graph/ops/reduce.h"
 #include "telar/graph/ops/reshape.h"
 #include "telar/graph/ops/softmax.h"
+#include "telar/graph/ops/stop_gradient.h"
 #include "telar/graph/ops/transpose.h"
 
 namespace telar {
@@ -68,7 +70,7 @@ const InputForm kAny{.any = true};
 const InputForm kOptional{.presence = InputForm::Presence::optional};
 const InputForm kOptionalIndices{.dtype = DType::i32, .presence = InputForm::Presence::optional};
 const InputForm kOptionalAny{.presence = InputForm::Presence::optional, .any = true};
-const InputForm kSeveral{.presence = InputForm::Presence::repeated};
+const InputForm kSeveral{.presence = InputForm::Presence::repeated, .any = true};
 
 AttributeForm flag(const std::string& name) { return {name, AttributeForm::Kind::flag}; }
 AttributeForm integer(const std::string& name, int64_t least, int64_t most) {
@@ -143,12 +145,6 @@ void add_elementwise(std::vector<ModelOperation>& operations) {
        [](GraphBuilder& g, const Ids&, const Attributes& a) {
          constant(g, a.real("value"), Shape(a.integers("shape")));
        }});
-  operations.push_back({"dropout",
-                        {kNumbers, kIndices, kIndices},
-                        {real("rate", std::numeric_limits<double>::min(), std::nextafter(1.0, 0.0))},
-                        [](GraphBuilder& g, const Ids& in, const Attributes& a) {
-                          dropout(g, in[0], a.real("rate"), in[1], in[2]);
-                        }});
   operations.push_back(
       {"softmax", {kNumbers}, {axis()}, [](GraphBuilder& g, const Ids& in, const Attributes& a) {
          softmax(g, in[0], a.integer("axis"));
@@ -182,6 +178,21 @@ void add_math(std::vector<ModelOperation>& operations) {
        [](GraphBuilder& g, const Ids& in, const Attributes& a) {
          fill(g, a.real("value"), in[0], Shape(a.integers("shape")));
        }});
+}
+
+void add_random(std::vector<ModelOperation>& operations) {
+  operations.push_back({"dropout",
+                        {kNumbers, kIndices, kIndices},
+                        {real("rate", std::numeric_limits<double>::min(), std::nextafter(1.0, 0.0))},
+                        [](GraphBuilder& g, const Ids& in, const Attributes& a) {
+                          dropout(g, in[0], a.real("rate"), in[1], in[2]);
+                        }});
+  operations.push_back({"random_normal",
+                        {kIndices, kIndices},
+                        {integers("shape", 1, kModelExtent, 0, kModelAxes - 1)},
+                        [](GraphBuilder& g, const Ids& in, const Attributes& a) {
+                          random_normal(g, Shape(a.integers("shape")), in[0], in[1]);
+                        }});
 }
 
 void add_weighted(std::vector<ModelOperation>& operations) {
@@ -248,8 +259,12 @@ void add_shaping(std::vector<ModelOperation>& operations) {
        {kAny},
        {integers("dims", -1, kModelExtent, 1, kModelAxes)},
        [](GraphBuilder& g, const Ids& in, const Attributes& a) { reshape(g, in[0], a.integers("dims")); }});
+  operations.push_back(
+      {"stop_gradient", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) {
+         stop_gradient(g, in[0]);
+       }});
   operations.push_back({"transpose",
-                        {kNumbers},
+                        {kAny},
                         {integers("permutation", 0, kModelAxes - 1, 1, kModelAxes)},
                         [](GraphBuilder& g, const Ids& in, const Attributes& a) {
                           transpose(g, in[0], a.integers("permutation"));
@@ -259,7 +274,7 @@ void add_shaping(std::vector<ModelOperation>& operations) {
          concat(g, in, a.integer("axis"));
        }});
   operations.push_back({"split",
-                        {kNumbers},
+                        {kAny},
                         {axis(), integers("sizes", 1, kModelExtent, 1, kMostParts)},
                         [](GraphBuilder& g, const Ids& in, const Attributes& a) {
                           split(g, in[0], a.integer("axis"), a.integers("sizes"));
@@ -319,6 +334,7 @@ const std::vector<ModelOperation>& operations() {
     std::vector<ModelOperation> list;
     add_elementwise(list);
     add_math(list);
+    add_random(list);
     add_weighted(list);
     add_normalising(list);
     add_shaping(list);

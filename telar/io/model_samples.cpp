@@ -16,28 +16,33 @@ constexpr int64_t kTracedBatch = 10007;
 struct Dependence {
   enum class Kind : uint8_t {
     none,
-    rows,  ///< `axis` counts the samples, or equally many items of each, in order
+    rows,  ///< `axis` counts the samples, or equally many items of each, in order; `outer` times over
     sum,   ///< a sum over the samples
     mixed  ///< anything else
   };
   Kind kind = Kind::none;
-  size_t axis = 0;  ///< rows
+  size_t axis = 0;    ///< rows
+  int64_t outer = 1;  ///< rows: how often the samples come one after another, as when [T, N] becomes [T · N]
   bool operator==(const Dependence&) const = default;
 };
 
 using Kind = Dependence::Kind;
 
 constexpr Dependence kNone{};
-constexpr Dependence kRows{Kind::rows, 0};
-constexpr Dependence kSum{Kind::sum, 0};
-constexpr Dependence kMixed{Kind::mixed, 0};
+constexpr Dependence kRows{Kind::rows};
+constexpr Dependence kSum{Kind::sum};
+constexpr Dependence kMixed{Kind::mixed};
 
 const std::set<std::string_view> kFirstAxisIsTheBatch = {
-    "linear", "conv2d", "conv2d_backward_data", "max_pool",   "average_pool",         "embedding",
-    "lstm",   "gru",    "layer_norm",           "batch_norm", "batch_norm_inference", "dropout"};
+    "linear",       "conv2d", "conv2d_backward_data", "max_pool",   "average_pool",         "embedding",
+    "lstm",         "gru",    "layer_norm",           "batch_norm", "batch_norm_inference", "dropout",
+    "random_normal"};
+/// Of these, those that compute each item of axis 0 by itself, whatever sample it belongs to.
+const std::set<std::string_view> kOfEachItem = {"linear", "layer_norm", "embedding"};
 const std::set<std::string_view> kSums = {"cross_entropy", "mean_squared_error", "top_k_correct"};
 const std::set<std::string_view> kBroadcasting = {"add", "mul"};
-const std::set<std::string_view> kOfEachElement = {"scale", "exp", "log", "pow", "clamp", "within"};
+const std::set<std::string_view> kOfEachElement = {"scale", "exp",    "log",          "pow",
+                                                   "clamp", "within", "stop_gradient"};
 
 class SampleTrace {
  public:
@@ -66,8 +71,12 @@ class SampleTrace {
     if (std::all_of(node.inputs.begin(), node.inputs.end(),
                     [&](ValueId id) { return id == kNoValue || of(id) == kNone; }))
       return kNone;
+    if (kOfEachItem.contains(name) && of(node.inputs[0]).outer > 1) return of_items(node);
     if (kFirstAxisIsTheBatch.contains(name)) return of_rows(node, 1);
-    if (kSums.contains(name)) return of_rows(node, 2) == kRows ? kSum : kMixed;
+    if (kSums.contains(name)) {
+      const bool alike = of(node.inputs[0]).outer > 1 && of(node.inputs[0]) == of(node.inputs[1]);
+      return (alike && of(node.inputs[0]).axis == 0) || of_rows(node, 2) == kRows ? kSum : kMixed;
+    }
     if (kBroadcasting.contains(name)) return broadcast(node);
     if (name == "scale") return of(node.inputs[0]);
     if (kOfEachElement.contains(name) || node.op->is_activation()) return of_each_element(node);
@@ -99,6 +108,14 @@ class SampleTrace {
       if (of(id) == kRows && !of_samples) return kMixed;
     }
     return kRows;
+  }
+
+  /// Input 0 alone depends on the samples.
+  Dependence of_items(const Node& node) const {
+    for (size_t i = 1; i < node.inputs.size(); ++i)
+      if (node.inputs[i] != kNoValue && of(node.inputs[i]) != kNone) return kMixed;
+    const bool first = of(node.inputs[0]).kind == Kind::rows && of(node.inputs[0]).axis == 0;
+    return first ? of(node.inputs[0]) : kMixed;
   }
 
   Dependence of_each_element(const Node& node) const {
@@ -149,17 +166,18 @@ class SampleTrace {
     return a.kind == Kind::rows && a.axis < matrix && a == b ? a : kMixed;
   }
 
-  /// The axis before which there are as many items as before.
+  /// The axis that has the samples, after as many items as before.
   Dependence reshape(const Node& node) const {
     const Dependence x = of(node.inputs[0]);
     if (x.kind == Kind::sum) return result_shape(node).elements() == 1 ? kSum : kMixed;
     if (x.kind != Kind::rows) return kMixed;
-    int64_t before = 1;
+    int64_t before = x.outer;
     for (size_t i = 0; i < x.axis; ++i) before *= shape(node.inputs[0])[i];
     int64_t items = 1;
-    for (size_t i = 0; i < result_shape(node).rank(); ++i) {
+    for (size_t i = 0; i < result_shape(node).rank() && before % items == 0; ++i) {
       const int64_t extent = result_shape(node)[i];
-      if (items == before && extent % kTracedBatch == 0) return {Kind::rows, i};
+      const int64_t outer = before / items;
+      if (extent % (outer * kTracedBatch) == 0) return {Kind::rows, i, outer};
       items *= extent;
     }
     return kMixed;
@@ -170,7 +188,7 @@ class SampleTrace {
     if (x.kind != Kind::rows) return kMixed;
     const auto& permutation = node.attributes.integers("permutation");
     const auto axis = std::find(permutation.begin(), permutation.end(), static_cast<int64_t>(x.axis));
-    return {Kind::rows, static_cast<size_t>(axis - permutation.begin())};
+    return {Kind::rows, static_cast<size_t>(axis - permutation.begin()), x.outer};
   }
 
   Dependence reduce(const Node& node) const {
@@ -183,7 +201,7 @@ class SampleTrace {
     if (std::find(axes.begin(), axes.end(), batch) != axes.end()) return sums ? kSum : kMixed;
     if (node.attributes.flag("keep_dims")) return x;
     const auto removed = std::count_if(axes.begin(), axes.end(), [&](int64_t axis) { return axis < batch; });
-    return {Kind::rows, x.axis - static_cast<size_t>(removed)};
+    return {Kind::rows, x.axis - static_cast<size_t>(removed), x.outer};
   }
 
   const Graph& graph_;

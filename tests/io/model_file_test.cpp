@@ -16,12 +16,15 @@
 #include "telar/graph/ops/constant.h"
 #include "telar/graph/ops/conv2d.h"
 #include "telar/graph/ops/dropout.h"
+#include "telar/graph/ops/linear.h"
 #include "telar/graph/ops/loss.h"
 #include "telar/graph/ops/math.h"
 #include "telar/graph/ops/matmul.h"
+#include "telar/graph/ops/random_normal.h"
 #include "telar/graph/ops/reduce.h"
 #include "telar/graph/ops/reshape.h"
 #include "telar/graph/ops/softmax.h"
+#include "telar/graph/ops/stop_gradient.h"
 #include "telar/graph/ops/transpose.h"
 #include "telar/io/model_operations.h"
 #include "telar/io/model_text.h"
@@ -50,6 +53,9 @@ Model many_operations() {
     y = tanh(m, reduce_max(m, y, {1}));  // [N, 3]
     y = concat(m, {y, reduce_mean(m, flatten(m, silu(m, x)), {1}, true)}, 1);
     y = add(m, y, constant(m, 0.25, {4}));
+    const ValueId sample = m.graph().input("sample", {DType::i32, {m.batch(), 2}}, true);
+    const ValueId random = m.graph().input("random", {DType::i32, {4}}, false);
+    y = add(m, y, mul(m, random_normal(m, {4}, sample, random), stop_gradient(m, y)));
     y = concat(m, {y, fill(m, 1, x, {2})}, 1);
     y = divide(m, mul(m, clamp(m, y, -1, 1), within(m, y, -2, 2)), exp(m, tanh(m, y)));
     y = add(m, y, log(m, softplus(m, y)));
@@ -331,6 +337,17 @@ TEST(ModelText, ALossMustBeASumOverTheSamples) {
     const auto parts = split(b, transpose(b, y, {1, 0, 2}), 0, {1, 2});
     return reduce_sum(b, reshape(b, parts[0], {-1, 4}), {});
   });
+  // Sequences whose first axis is time, with their steps one after another.
+  accepted([](B& b, ValueId y) {
+    const ValueId steps = reshape(b, transpose(b, y, {1, 0, 2}), {-1, 4});
+    const ValueId each = linear(b, steps, constant(b, 0.5, {5, 4}), kNoValue);
+    return reduce_sum(b, transpose(b, reshape(b, each, {3, -1, 5}), {1, 0, 2}), {});
+  });
+  accepted([](B& b, ValueId y) {
+    const ValueId tokens = b.input("tokens", {DType::i32, {2, 3}}, true);
+    const ValueId logits = reshape(b, transpose(b, y, {1, 0, 2}), {-1, 4});
+    return cross_entropy(b, logits, reshape(b, transpose(b, tokens, {1, 0}), {-1}), 0);
+  });
 
   const auto refused = [&](const std::function<ValueId(B&, ValueId)>& loss) {
     expect_error(
@@ -352,6 +369,16 @@ TEST(ModelText, ALossMustBeASumOverTheSamples) {
     return reduce_sum(b, matmul(b, rows, rows, true), {});
   });
   refused([](B& b, ValueId) { return constant(b, 1, {1}); });
+  // The labels belong to other samples than the logits.
+  refused([](B& b, ValueId y) {
+    const ValueId tokens = b.input("tokens", {DType::i32, {2, 3}}, true);
+    const ValueId logits = reshape(b, transpose(b, y, {1, 0, 2}), {-1, 4});
+    return cross_entropy(b, logits, reshape(b, tokens, {-1}), 0);
+  });
+  refused([](B& b, ValueId y) {
+    const ValueId steps = reshape(b, transpose(b, y, {1, 0, 2}), {-1, 4});
+    return reduce_sum(b, reduce_max(b, reshape(b, steps, {-1, 3, 4}), {1}), {});
+  });
 }
 
 void write(const std::filesystem::path& path, const NamedModel& named) {

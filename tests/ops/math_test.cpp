@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "ops/run_graph.h"
 #include "support/sentences.h"
@@ -70,6 +71,37 @@ TEST(Math, EachFunctionAndItsSlopeEqualTheFormula) {
       EXPECT_NEAR(slopes[i], slope, 4e-6 * (1 + std::abs(slope))) << math.name << " at " << math.points[i];
     }
   }
+}
+
+std::vector<float> logarithms_of(const std::vector<float>& points) {
+  GraphBuilder builder;
+  const ValueId x = builder.input("x", {DType::f32, {static_cast<int64_t>(points.size())}}, true);
+  builder.output("y", log(builder, x));
+  GraphRun run(builder.build());
+  run.set_input("x", std::span<const float>(points));
+  run.run();
+  return run.output("y");
+}
+
+TEST(Math, TheLogarithmIsRightToItsLastPlaces) {
+  std::vector<float> points;
+  for (double x = 1e-44; x < 3e38; x *= 1.003) points.push_back(static_cast<float>(x));
+  for (int i = -2000; i <= 2000; ++i) points.push_back(1 + static_cast<float>(i) * 0x1.0p-15F);
+  const std::vector<float> values = logarithms_of(points);
+  for (size_t i = 0; i < points.size(); ++i) {
+    const double right = std::log(static_cast<double>(points[i]));
+    EXPECT_NEAR(values[i], right, 2.5e-7 * std::abs(right)) << points[i];
+  }
+}
+
+TEST(Math, TheLogarithmOfZeroIsInfinite) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> values = logarithms_of({0, -1, kInfinity, std::nanf(""), 1});
+  EXPECT_EQ(values[0], -kInfinity);
+  EXPECT_TRUE(std::isnan(values[1]));
+  EXPECT_EQ(values[2], kInfinity);
+  EXPECT_TRUE(std::isnan(values[3]));
+  EXPECT_EQ(values[4], 0);
 }
 
 TEST(Math, ADivisionIsThatOfEachElementWithBroadcasting) {

@@ -46,7 +46,6 @@ class ConcatOp final : public Op {
                                 const Attributes& attributes) const override {
     const size_t axis = axis_in(attributes);
     TensorType y = inputs[0];
-    check_floating(name(), y);
     for (size_t i = 1; i < inputs.size(); ++i) {
       Shape fitting = inputs[i].shape;
       if (fitting.rank() == y.shape.rank()) fitting[axis] = y.shape[axis];
@@ -75,7 +74,6 @@ class SplitOp final : public Op {
     const size_t axis = axis_in(attributes);
     const auto& sizes = attributes.integers("sizes");
     const TensorType& x = inputs[0];
-    check_floating(name(), x);
     if (std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 1; }) ||
         std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != x.shape[axis]) {
       throw user_error("split: parts of {} of axis {} of {}; they must be positive and add up to {}",

@@ -4,8 +4,8 @@
 
 namespace telar {
 
-/// Concatenates the values along `axis` (−1: the last). They have the same dtype (f32 or bf16) and agree in
-/// every other axis.
+/// Concatenates the values along `axis` (−1: the last). They have the same dtype (f32, bf16 or i32) and agree
+/// in every other axis.
 ValueId concat(GraphBuilder& builder, const std::vector<ValueId>& values, int64_t axis);
 
 /// The inverse of concat: parts of the given extents along `axis`, in order; the extents add up to that of x.

@@ -1,11 +1,9 @@
 #include "telar/graph/ops/dropout.h"
 
-#include <algorithm>
-#include <bit>
-
 #include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
 #include "telar/graph/ops/axis.h"
+#include "telar/graph/ops/random_inputs.h"
 
 namespace telar {
 
@@ -23,17 +21,11 @@ class DropoutOp final : public Op {
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     const TensorType& x = inputs[0];
     check_floating(name(), x);
-    if (x.shape.rank() == 0 || inputs[1] != TensorType{DType::i32, {x.shape[0], 2}}) {
-      throw user_error(
-          "dropout: sample ids are {} for an input of {}; they must be i32 [N, 2], two words for each sample",
-          inputs[1].str(), x.str());
-    }
+    if (x.shape.rank() == 0) throw user_error("dropout: its input must have an axis, the samples");
+    check_random_inputs(name(), x.shape[0], inputs[1], inputs[2]);
     constexpr int64_t kMostElements = int64_t{1} << 34U;  // four for each value of a word of the counter
     if (x.shape.elements_per_item() >= kMostElements)
       throw user_error("dropout: a sample of {} has 2^34 elements or more", x.str());
-    if (inputs[2] != TensorType{DType::i32, {4}}) {
-      throw user_error("dropout: the random state is {}; it must be i32 [4]", inputs[2].str());
-    }
     return {x};
   }
   // The operation is linear in x: its gradient applies the same mask, generated again, to dy.
@@ -46,17 +38,6 @@ class DropoutOp final : public Op {
 
 const DropoutOp kDropout;
 
-/// Dropouts in the same scope have different streams, numbered by their order.
-uint64_t stream_for(const GraphBuilder& builder) {
-  const auto& nodes = builder.graph().nodes();
-  const auto earlier = std::count_if(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return node.op == &kDropout && node.scope == builder.scope();
-  });
-  std::string name = builder.scope() + ".dropout";
-  if (earlier > 0) name += std::to_string(earlier);
-  return stream_of(name.data(), name.size());
-}
-
 }  // namespace
 
 ValueId dropout(GraphBuilder& builder, ValueId x, double rate, ValueId sample, ValueId random) {
@@ -64,7 +45,7 @@ ValueId dropout(GraphBuilder& builder, ValueId x, double rate, ValueId sample, V
     throw user_error("dropout: the rate is {}; it must be at least 0 and below 1", rate);
   if (rate == 0) return x;
   return builder.add1(kDropout, {x, sample, random},
-                      {{"rate", rate}, {"stream", std::bit_cast<int64_t>(stream_for(builder))}});
+                      {{"rate", rate}, {"stream", next_stream(builder, kDropout)}});
 }
 
 }  // namespace telar

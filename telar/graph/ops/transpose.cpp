@@ -4,7 +4,6 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
-#include "telar/graph/ops/axis.h"
 
 namespace telar {
 
@@ -18,7 +17,6 @@ class TransposeOp final : public Op {
                                 const Attributes& attributes) const override {
     const Shape& x = inputs[0].shape;
     const auto& permutation = attributes.integers("permutation");
-    check_floating(name(), inputs[0]);
     std::vector<bool> seen(x.rank(), false);
     std::vector<int64_t> y;
     for (const int64_t axis : permutation) {

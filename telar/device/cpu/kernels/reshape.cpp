@@ -36,6 +36,7 @@ void register_reshape(Kernels& kernels) {
   kernels.add("convert", lower_convert);
   kernels.add("reshape", lower_reshape);
   kernels.add("reshape_like", lower_reshape);
+  kernels.add("stop_gradient", lower_reshape);
 }
 
 }  // namespace telar::cpu

@@ -21,6 +21,7 @@ void lower_reshape(Lowering& lowering, const Node& node) {
 void register_reshape(Kernels& kernels) {
   kernels.add("reshape", lower_reshape);
   kernels.add("reshape_like", lower_reshape);
+  kernels.add("stop_gradient", lower_reshape);
 }
 
 }  // namespace telar::cuda

@@ -93,11 +93,14 @@ cudaError_t copy_walk_widest(const T* from, T* to, const LongWalk<1>& walk, cuda
   return copy_walk_typed(from, to, walk, stream);
 }
 
+/// Integers are copied as floats, which have their size.
+DType copied_as(DType dtype) { return dtype == DType::i32 ? DType::f32 : dtype; }
+
 }  // namespace
 
 cudaError_t copy_pieces(const RowPieces& pieces, const void* from, int64_t from_begin, void* to,
                         int64_t to_begin, DType dtype, cudaStream_t stream) {
-  return with_type(dtype, [&](auto type) {
+  return with_type(copied_as(dtype), [&](auto type) {
     using T = decltype(type);
     return copy_widest(pieces, static_cast<const T*>(from) + from_begin, static_cast<T*>(to) + to_begin,
                        stream);
@@ -105,7 +108,7 @@ cudaError_t copy_pieces(const RowPieces& pieces, const void* from, int64_t from_
 }
 
 cudaError_t copy_walked(const void* x, void* y, DType dtype, const LongWalk<1>& walk, cudaStream_t stream) {
-  return with_type(dtype, [&](auto type) {
+  return with_type(copied_as(dtype), [&](auto type) {
     using T = decltype(type);
     return copy_walk_widest(static_cast<const T*>(x), static_cast<T*>(y), walk, stream);
   });

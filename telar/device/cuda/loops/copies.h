@@ -7,8 +7,8 @@
 #include "telar/core/dtype.h"
 #include "telar/device/cuda/loops/walk.h"
 
-// GPU loops (see launch.h). Each function enqueues its work on a stream. Types are f32 and bf16; others are
-// an error (cudaErrorInvalidValue).
+// GPU loops (see launch.h). Each function enqueues its work on a stream. Types are f32, bf16 and i32;
+// others are an error (cudaErrorInvalidValue).
 namespace telar::cuda {
 
 /// Pieces of `length` elements, one in each row of two arrays. Their rows begin `from_pitch` and `to_pitch`

@@ -1,0 +1,118 @@
+#include "python/native/model.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+#include "python/native/bindings.h"
+#include "python/native/values.h"
+#include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+#include "telar/io/model_file.h"
+#include "telar/io/model_text.h"
+#include "telar/nn/initialise.h"
+
+namespace telar::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+/// The numbers of an array for a parameter of this shape. Throws Error (user) if they do not fit.
+std::vector<float> values_of(const std::string& parameter, const Shape& shape, const nb::handle& array) {
+  const auto given = nb::cast<FloatArray>(array);
+  std::vector<int64_t> dims;
+  for (size_t axis = 0; axis < given.ndim(); ++axis) dims.push_back(static_cast<int64_t>(given.shape(axis)));
+  if (Shape(dims) != shape)
+    throw user_error("the values of '{}' have the shape {}, but the parameter has {}", parameter,
+                     Shape(dims).str(), shape.str());
+  const auto numbers = numbers_of(given);
+  return {numbers.begin(), numbers.end()};
+}
+
+/// A parameter as Python describes it: (name, role, momentum of a statistic, values).
+void add_parameter(ModelGraphs& graphs, const nb::handle& described) {
+  const auto [name, role, momentum, array] = [&] {
+    const auto fields = nb::cast<nb::tuple>(described);
+    return std::tuple{nb::cast<std::string>(fields[0]), nb::cast<std::string>(fields[1]),
+                      nb::cast<double>(fields[2]), nb::object(fields[3])};
+  }();
+  const auto given = nb::cast<FloatArray>(array);
+  std::vector<int64_t> dims;
+  for (size_t axis = 0; axis < given.ndim(); ++axis) dims.push_back(static_cast<int64_t>(given.shape(axis)));
+  ParameterInfo parameter{
+      .name = name, .shape = Shape(dims), .trainable = role == "trained", .initializer = {}};
+  const auto values = std::make_shared<const std::vector<float>>(values_of(name, parameter.shape, array));
+  parameter.initializer.kind = Initializer::Kind::given;
+  parameter.initializer.give = [values](std::span<float> into) {
+    std::copy(values->begin(), values->end(), into.begin());
+  };
+  if (role == "statistic") graphs.running_statistics.push_back({name, momentum});
+  graphs.parameters.push_back(std::move(parameter));
+}
+
+/// The graphs as they are after writing and reading, which checks all of them.
+ModelGraphs checked(const std::string& name, const ModelGraphs& graphs) {
+  ModelText text{name, graphs, {}};
+  for (const ParameterInfo& parameter : graphs.parameters) text.checksums[parameter.name] = "";
+  ModelGraphs read = model_from_json(to_json(text), name).graphs;
+  for (size_t p = 0; p < read.parameters.size(); ++p)
+    read.parameters[p].initializer = graphs.parameters[p].initializer;
+  return read;
+}
+
+std::unique_ptr<PythonModel> model_of(const std::string& name, const GraphBuilder& training,
+                                      const GraphBuilder& evaluation, const GraphBuilder& prediction,
+                                      const nb::list& parameters, const std::vector<std::string>& metrics) {
+  ModelGraphs graphs{training.graph(), evaluation.graph(), prediction.graph(), {}, {}, metrics};
+  for (const nb::handle parameter : parameters) add_parameter(graphs, parameter);
+  return std::make_unique<PythonModel>(name, std::move(graphs));
+}
+
+nb::list parameters_of(const PythonModel& model) {
+  nb::list parameters;
+  for (const ParameterInfo& parameter : model.graphs().parameters)
+    parameters.append(nb::make_tuple(parameter.name, nb::cast(parameter.shape.dims()), parameter.trainable));
+  return parameters;
+}
+
+}  // namespace
+
+PythonModel::PythonModel(const std::string& path) : model_(read_model_file(path).model) {}
+
+PythonModel::PythonModel(const std::string& name, ModelGraphs graphs) {
+  auto kept = std::make_shared<const ModelGraphs>(checked(name, graphs));
+  const Value& x = kept->prediction.value(kept->prediction.find(ValueKind::input, "x"));
+  model_.name = name;
+  model_.sample = Shape(std::vector<int64_t>(x.type.shape.begin() + 1, x.type.shape.end()));
+  model_.input = x.type.dtype;
+  model_.graphs = std::move(kept);
+}
+
+void PythonModel::write(const std::string& path, const nb::dict& values) const {
+  const auto give = [&](const ParameterInfo& parameter, std::span<float> into) {
+    if (!values.contains(parameter.name.c_str())) return initialise(parameter, 0, into);
+    const auto given = values_of(parameter.name, parameter.shape, values[parameter.name.c_str()]);
+    std::copy(given.begin(), given.end(), into.begin());
+  };
+  AtomicFile file(path);
+  write_model_file(file.file(), model_.name, graphs(), give);
+  file.commit();
+}
+
+void bind_model(nb::module_& module) {
+  nb::class_<PythonModel>(module, "Model", "A model: its graphs and the values of its parameters.")
+      .def(nb::init<const std::string&>(), nb::arg("path"), "Reads a model file.")
+      .def_static("of_graphs", &model_of, nb::arg("name"), nb::arg("training"), nb::arg("evaluation"),
+                  nb::arg("prediction"), nb::arg("parameters"), nb::arg("metrics"),
+                  "Of three graphs. parameters: (name, 'trained', 'statistic' or 'fixed', momentum, values).")
+      .def("write", &PythonModel::write, nb::arg("path"), nb::arg("values") = nb::dict(),
+           "Writes a model file with these values by name; the others are those with which the model began.")
+      .def_prop_ro("name", [](const PythonModel& model) { return model.model().name; })
+      .def_prop_ro("metrics", [](const PythonModel& model) { return model.graphs().metrics; })
+      .def_prop_ro("parameters", &parameters_of, "(name, shape, whether it is trained) of each parameter.");
+}
+
+}  // namespace telar::python

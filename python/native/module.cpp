@@ -1,0 +1,30 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/native/bindings.h"
+#include "telar/core/error.h"
+#include "telar/core/version.h"
+#include "telar/strategy/strategy.h"
+
+namespace nb = nanobind;
+
+// NOLINTNEXTLINE(readability-named-parameter): nanobind's own
+NB_MODULE(_native, module) {
+  module.doc() = "The engine of telar. The package telar is the interface to it.";
+  nb::exception<telar::Error>(module, "Error", PyExc_RuntimeError);
+  module.def("version", &telar::version);
+  module.def(
+      "strategies", [] { return telar::strategy_names(); }, "The names of the strategies.");
+  module.def(
+      "strategy_options",
+      [](const std::string& name) {
+        std::vector<std::string> names;
+        for (const telar::Option& option : telar::strategy_type(name).options) names.push_back(option.name);
+        return names;
+      },
+      "The names of a strategy's options.");
+  telar::python::bind_graph_builder(module);
+  telar::python::bind_model(module);
+  telar::python::bind_session(module);
+}

@@ -1,0 +1,207 @@
+#include "telar/runtime/session.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "python/native/bindings.h"
+#include "python/native/index_limits.h"
+#include "python/native/model.h"
+#include "python/native/values.h"
+#include "telar/core/error.h"
+#include "telar/observe/process.h"
+#include "telar/strategy/strategy.h"
+
+namespace telar::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+/// A session, and which inputs it takes.
+class PythonSession {
+ public:
+  PythonSession(const PythonModel& model, const StepOptions& options, const StrategyType& type,
+                const Attributes& given, int threads, uint64_t seed) {
+    if (type.uses_servers)
+      throw user_error(
+          "the strategy {} has workers of their own, which cannot make the steps of a loop in Python; write the model to a file, and train it with `telar train`",
+          type.name);
+    const int64_t workers =
+        worker_count(type, completed("strategy '" + type.name + "'", type.options, given));
+    const int each =
+        std::max<int>(1, (threads > 0 ? threads : available_threads()) / static_cast<int>(workers));
+    const Cluster cluster{.devices =
+                              std::vector<DeviceSpec>(static_cast<size_t>(workers), {"cpu", each, {}})};
+    const TrainingStep step = make_training_step(model.model(), options);
+    session_ = std::make_unique<Session>(make_strategy(type.name, given)->rewrite(step, cluster), cluster,
+                                         SessionOptions{.seed = seed});
+    inputs_ = session_->inputs();
+    limits_ = index_limits(model.graphs());
+  }
+
+  Session& session() const { return *session_; }
+  const std::vector<BatchTensor>& inputs() const { return inputs_; }
+
+  /// The batch that these arrays are; they must outlive it.
+  BatchView batch_of(const nb::dict& arrays, const std::optional<IdArray>& samples) const {
+    BatchView batch;
+    bool first = true;
+    for (const auto& [key, value] : arrays) {
+      const auto found = std::find_if(inputs_.begin(), inputs_.end(), [&](const BatchTensor& input) {
+        return input.name == nb::cast<std::string_view>(key);
+      });
+      if (found == inputs_.end()) continue;
+      const auto array = nb::cast<AnyArray>(value);
+      require_form(*found, array);
+      require_known(found->name, array);
+      const auto size = static_cast<int64_t>(array.shape(0));
+      if (!first && size != batch.size)
+        throw user_error("the inputs of a batch have {} and {} samples", batch.size, size);
+      first = false;
+      batch.size = size;
+      batch.inputs.push_back({found->name, array.data()});
+    }
+    if (samples) {
+      if (static_cast<int64_t>(samples->size()) != batch.size)
+        throw user_error("there are {} sample ids for {} samples", samples->size(), batch.size);
+      batch.sample = samples->data();
+    }
+    return batch;
+  }
+
+ private:
+  static void require_form(const BatchTensor& input, const AnyArray& array) {
+    const Shape shape = shape_of(array);
+    const bool fits = shape.rank() == input.shape.rank() + 1 && has_dtype(array, input.dtype) &&
+                      std::equal(input.shape.begin(), input.shape.end(), shape.begin() + 1);
+    if (!fits)
+      throw user_error("the input '{}' must be {} with {} for each sample, not an array of {} bits with {}",
+                       input.name, name_of(input.dtype), input.shape.str(), array.dtype().bits, shape.str());
+  }
+
+  /// Throws Error (user) for tokens or labels that the model does not know.
+  void require_known(const std::string& input, const AnyArray& array) const {
+    const auto limit = limits_.find(input);
+    if (limit == limits_.end()) return;
+    const auto* numbers = static_cast<const int32_t*>(array.data());
+    const std::vector<int64_t>& known = limit->second;
+    const size_t elements = array.size() / std::max<size_t>(1, array.shape(0));
+    for (size_t i = 0; i < array.size(); ++i) {
+      const size_t element = i % elements;
+      if (element < known.size() && (numbers[i] < 0 || numbers[i] >= known[element]))
+        throw user_error("the input '{}' has {}; the model knows 0 to {} there", input, numbers[i],
+                         known[element] - 1);
+    }
+  }
+
+  std::unique_ptr<Session> session_;
+  std::vector<BatchTensor> inputs_;
+  IndexLimits limits_;
+};
+
+std::unique_ptr<PythonSession> make_session(const PythonModel& model, int64_t batch,
+                                            const std::string& optimizer, const nb::dict& optimizer_options,
+                                            const std::string& strategy, const nb::dict& strategy_options,
+                                            double clip_norm, bool bf16, int threads, uint64_t seed) {
+  StepOptions options;
+  options.batch = batch;
+  options.optimizer = optimizer_of(optimizer, attributes_of(optimizer_options));
+  if (clip_norm > 0) options.clip_norm = clip_norm;
+  if (bf16) options.precision = Precision::bf16;
+  return std::make_unique<PythonSession>(model, options, strategy_type(strategy),
+                                         attributes_of(strategy_options), threads, seed);
+}
+
+/// Sums over the batch, and whether all numbers were finite.
+std::pair<std::vector<double>, bool> train(PythonSession& session, const nb::dict& arrays,
+                                           const IdArray& samples, float learning_rate, int64_t step,
+                                           uint32_t epoch, int64_t divisor) {
+  const BatchView batch = session.batch_of(arrays, samples);
+  const StepInputs inputs{.learning_rate = learning_rate, .step = step, .epoch = epoch, .samples = divisor};
+  const nb::gil_scoped_release others_may_run;
+  StepResult result = session.session().train(batch, inputs);
+  return {std::move(result.metrics), result.finite};
+}
+
+std::vector<double> evaluate(PythonSession& session, const nb::dict& arrays) {
+  const BatchView batch = session.batch_of(arrays, std::nullopt);
+  const nb::gil_scoped_release others_may_run;
+  return session.session().evaluate(batch);
+}
+
+nb::ndarray<nb::numpy, float> predict(PythonSession& session, const nb::dict& arrays) {
+  const BatchView batch = session.batch_of(arrays, std::nullopt);
+  std::vector<float> prediction = [&] {
+    const nb::gil_scoped_release others_may_run;
+    return session.session().predict(batch);
+  }();
+  std::vector<int64_t> dims{batch.size};
+  const Shape sample = session.session().prediction_shape();
+  dims.insert(dims.end(), sample.begin(), sample.end());
+  return to_numpy(std::move(prediction), Shape(dims));
+}
+
+nb::list inputs_of(const PythonSession& session) {
+  nb::list inputs;
+  for (const BatchTensor& input : session.inputs())
+    inputs.append(
+        nb::make_tuple(input.name, std::string(name_of(input.dtype)), nb::cast(input.shape.dims())));
+  return inputs;
+}
+
+nb::list state_names_of(const PythonSession& session) {
+  nb::list names;
+  for (const StateName& name : session.session().state_names())
+    names.append(nb::make_tuple(name.parameter, name.slot));
+  return names;
+}
+
+nb::ndarray<nb::numpy, float> read_state(const PythonSession& session, const std::string& parameter,
+                                         const std::string& slot) {
+  const StateName name(parameter, slot);
+  return to_numpy(session.session().read_state(name), session.session().state_shape(name));
+}
+
+void write_state(PythonSession& session, const std::string& parameter, const std::string& slot,
+                 const FloatArray& values) {
+  session.session().write_state(StateName(parameter, slot), numbers_of(values));
+}
+
+nb::ndarray<nb::numpy, float> read_gradient(const PythonSession& session, const std::string& parameter) {
+  return to_numpy(session.session().read_gradient(parameter),
+                  session.session().state_shape(StateName(parameter)));
+}
+
+}  // namespace
+
+void bind_session(nb::module_& module) {
+  nb::class_<PythonSession>(module, "Session", "Trains a model in this process by one of the strategies.")
+      .def(nb::new_(&make_session), nb::arg("model"), nb::arg("batch"), nb::arg("optimizer"),
+           nb::arg("optimizer_options"), nb::arg("strategy"), nb::arg("strategy_options"),
+           nb::arg("clip_norm") = 0.0, nb::arg("bf16") = false, nb::arg("threads") = 0, nb::arg("seed") = 0,
+           "threads: of all workers together; 0: those of this process.")
+      .def(
+          "train", &train, nb::arg("inputs"), nb::arg("samples"), nb::arg("learning_rate"), nb::arg("step"),
+          nb::arg("epoch") = 0, nb::arg("divisor") = 0,
+          "Makes one step. inputs: arrays by name; samples: the ids of the samples, i64; divisor: by what the "
+          "gradient sum is divided, 0: the number of samples. Returns the sums of the metrics, and False if a "
+          "number was not finite.")
+      .def("evaluate", &evaluate, "The sums of the metrics in evaluation mode.")
+      .def("predict", &predict, "The predictions in evaluation mode, a NumPy array.")
+      .def("read_state", &read_state, nb::arg("parameter"), nb::arg("slot") = "")
+      .def("write_state", &write_state, nb::arg("parameter"), nb::arg("slot"), nb::arg("values"))
+      .def("read_gradient", &read_gradient, "The sum of the last step's gradient over its samples.")
+      .def_prop_ro("inputs", &inputs_of, "(name, element type, shape of a sample) of each input.")
+      .def_prop_ro("state_names", &state_names_of, "(parameter, slot); the slot of a parameter itself is ''.")
+      .def_prop_ro("metrics", [](const PythonSession& session) { return session.session().metric_names(); })
+      .def_prop_ro("workers", [](const PythonSession& session) { return session.session().replicas(); });
+}
+
+}  // namespace telar::python

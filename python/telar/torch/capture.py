@@ -1,0 +1,201 @@
+"""A module with its loss as a model of Telar."""
+
+import contextlib
+import dataclasses
+import inspect
+
+import torch
+
+from telar import _native
+from telar.torch.lowering import Lowering, Parameters
+from telar.torch.values import Refusal, Total, Value
+
+RESERVED = {"sample", "random", "learning_rate", "samples", "step"}
+
+
+@dataclasses.dataclass
+class Captured:
+    """A model of Telar, and how it belongs to the module.
+
+    inputs: name and element type of each tensor of a batch, in its order; of those that are not used, None.
+    host: functions of a batch, by the names of further inputs (telar.torch.host).
+    tensors: the module's parameters and running statistics by name.
+    mean: whether the loss is a mean over the samples, not their sum.
+    draws: whether the evaluation has random numbers.
+    """
+
+    model: object
+    inputs: list
+    host: dict
+    tensors: dict
+    mean: bool
+    draws: bool
+
+
+class WithLoss(torch.nn.Module):
+    """A module and its loss: from a batch to the loss and the module's output at its first call."""
+
+    def __init__(self, model, loss):
+        super().__init__()
+        self.model = model
+        self.loss = loss
+
+    def forward(self, *batch):
+        if is_criterion(self.loss):
+            *inputs, target = batch
+            output = self.model(*inputs)
+            return self.loss(output, target), first_tensor(output)
+        outputs = []
+        hook = self.model.register_forward_hook(lambda module, given, output: outputs.append(first_tensor(output)))
+        try:
+            loss = self.loss(self.model, *batch)
+        finally:
+            hook.remove()
+        if not outputs:
+            raise Refusal("the loss does not call the module")
+        return loss, outputs[0]
+
+
+def first_tensor(output):
+    """The first tensor of a module's output, which is its prediction."""
+    if isinstance(output, torch.Tensor):
+        return output
+    members = output.values() if isinstance(output, dict) else output if isinstance(output, (list, tuple)) else ()
+    for member in members:
+        found = first_tensor(member)
+        if found is not None:
+            return found
+    return None
+
+
+def is_criterion(loss):
+    """Whether a loss is of (prediction, target), not of (model, *batch)."""
+    return isinstance(loss, torch.nn.Module) or getattr(loss, "__module__", "").startswith("torch.")
+
+
+class Capture:
+    """The programs of a module and its loss for such batches, in training and in evaluation.
+
+    trained: names of the parameters that are trained; the others are fixed.
+    Raises Refusal if PyTorch cannot export them.
+    """
+
+    def __init__(self, module, loss, batch, trained):
+        self.module, self.loss, self.trained = module, loss, trained
+        batch = example(batch)
+        self.names = input_names(loss, len(batch))
+        self.shared = shared_names(module)
+        whole = WithLoss(module, loss)
+        with modes_kept(whole):
+            whole.train()
+            self.training = export(whole, batch)
+            whole.eval()
+            self.evaluation = export(whole, batch)
+
+    def model(self, check=False):
+        """The model of Telar that computes what the programs compute. Raises Refusal if it cannot be right.
+
+        check: as Lowering has it.
+        """
+        parameters = Parameters()
+        training, mean = self._loss(self.training, parameters, check)
+        evaluation, _ = self._loss(self.evaluation, parameters, check)
+        prediction = self._prediction(parameters)
+        lowerings, graphs = (training, evaluation, prediction), [lowering.graph for lowering in (training, evaluation, prediction)]
+        described = parameters.described()
+        built = _native.Model.of_graphs(type(self.module).__name__, *graphs, described, ["loss"])
+        types, host = {}, {}
+        for lowering in lowerings:
+            types |= lowering.inputs
+            host |= {name: function for name, (_, function) in lowering.host.items()}
+        tensors = dict(self.module.named_parameters(remove_duplicate=False))
+        tensors |= dict(self.module.named_buffers(remove_duplicate=False))
+        held = {name: tensors[name] for name, *_ in described if name in tensors}
+        named = [(name, types.get(name)) for name in self.names]
+        return Captured(built, named, {name: (types[name], host[name]) for name in host}, held, mean,
+                        evaluation.random is not None)
+
+    def _loss(self, program, parameters, check):
+        """The lowering whose graph adds the loss to its metric; whether it is a mean."""
+        lowering = Lowering(program, parameters, self.names, self.trained, self.shared, check)
+        loss = lowering.output(0)
+        if not isinstance(loss, Value):
+            raise Refusal("the loss does not depend on the samples")
+        if loss.total is None:
+            raise Refusal("the loss is a number for each sample; take their mean or their sum" if loss.rank else
+                          "the loss cannot be shown to be a sum or mean over the samples")
+        lowering.graph.add("accumulate", [lowering.graph.metric("loss"), loss.id])
+        return lowering, loss.total is Total.MEAN
+
+    def _prediction(self, parameters):
+        lowering = Lowering(self.evaluation, parameters, self.names, self.trained, self.shared)
+        prediction = lowering.output(1)
+        if not isinstance(prediction, Value):
+            raise Refusal("the module's output does not depend on the samples")
+        lowering.graph.output("prediction", prediction.id)
+        return lowering
+
+
+def shared_names(module):
+    """For each parameter or buffer that has several names, the first by the others."""
+    first, shared = {}, {}
+    held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    for name, tensor in held:
+        if first.setdefault(id(tensor), name) != name:
+            shared[name] = first[id(tensor)]
+    return shared
+
+
+def example(batch):
+    """The batch, of at least two samples, so that its extent is not taken for a constant."""
+    for tensor in batch:
+        if not isinstance(tensor, torch.Tensor):
+            raise Refusal(f"a batch must be of tensors, not of {type(tensor).__name__}")
+        if tensor.dim() == 0 or len(tensor) != len(batch[0]):
+            raise Refusal("all tensors of a batch must have the samples in axis 0: they have the shapes "
+                          + ", ".join(str(list(t.shape)) for t in batch))
+    if len(batch[0]) == 0:
+        raise Refusal("the batch has no samples")
+    return tuple(torch.cat([tensor, tensor]) if len(tensor) == 1 else tensor for tensor in (t.detach() for t in batch))
+
+
+def input_names(loss, count):
+    """The names of a batch's tensors: "x" first; "label" for the target of a criterion."""
+    if is_criterion(loss):
+        names = ["x", *[f"x{i}" for i in range(2, count)], "label"][:count]
+        return names if count > 1 else ["x"]
+    try:
+        given = [p.name for p in inspect.signature(loss).parameters.values()
+                 if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][1:count + 1]
+    except ValueError:
+        given = []
+    names = ["x"]
+    for i in range(1, count):
+        name = given[i] if i < len(given) else f"x{i + 1}"
+        names.append(f"{name}_" if name in RESERVED or name in names else name)
+    return names
+
+
+@contextlib.contextmanager
+def modes_kept(module):
+    """Afterwards each layer is in training or evaluation mode as before."""
+    modes = {layer: layer.training for layer in module.modules()}
+    try:
+        yield
+    finally:
+        for layer, mode in modes.items():
+            layer.training = mode
+
+
+def export(module, batch):
+    """The program of a module for any number of samples, in PyTorch's training IR."""
+    extent = torch.export.Dim("batch", min=1)
+    shapes = (tuple({0: extent} for _ in batch),)
+    try:
+        return torch.export.export(module, batch, dynamic_shapes=shapes, strict=False)
+    except Exception as error:
+        if "Constraints violated" in str(error):
+            raise Refusal(f"{type(module.model).__name__} takes the number of samples for a constant, as len(x) or a branch "
+                          "on it does; write x.shape[0]") from error
+        first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise Refusal(f"PyTorch cannot export {type(module.model).__name__}: {first}") from error

@@ -1,0 +1,158 @@
+"""The first batch, computed by Telar and by PyTorch itself.
+
+A graph can be wrong without a sign: PyTorch's export loses backward functions of a user's own and hooks. So the
+loss and the gradients of the first batch are compared. Random operations would differ, so both compute without
+dropout, and draws are ones.
+"""
+
+import contextlib
+import copy
+
+import numpy
+import torch
+
+from telar import _native
+from telar.torch.capture import WithLoss, modes_kept
+from telar.torch.values import Refusal
+
+LOSS_ERROR = 1e-4  # relative
+GRADIENT_ERROR = 1e-2  # relative, of the norm over all parameters
+PARAMETER_ERROR = 1e-1  # the same of one parameter, if its norm is at least SMALL of the whole
+SMALL = 1e-3
+FLOAT32 = 10  # times the error of PyTorch's own float32, where that is more
+DROPOUTS = {torch.nn.functional.dropout, torch.nn.functional.dropout1d, torch.nn.functional.dropout2d,
+            torch.nn.functional.dropout3d, torch.dropout, torch.dropout_, torch.feature_dropout}
+# Functions that drop elements themselves: the name and position of the rate.
+DROPOUT_ARGUMENT = {torch.nn.functional.scaled_dot_product_attention: ("dropout_p", 4),
+                    torch.nn.functional.multi_head_attention_forward: ("dropout_p", 10),
+                    torch.lstm: ("dropout", 5), torch.gru: ("dropout", 5)}
+
+
+class WithoutChance(torch.overrides.TorchFunctionMode):
+    """Dropout changes nothing, and draws are ones."""
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        keywords = dict(keywords or {})
+        if function in DROPOUTS:
+            return keywords["input"] if "input" in keywords else arguments[0]
+        if function in (torch.Tensor.bernoulli_, torch.bernoulli, torch.randn_like):
+            return torch.ones_like(arguments[0])
+        if function in DROPOUT_ARGUMENT:
+            name, position = DROPOUT_ARGUMENT[function]
+            if name in keywords:
+                keywords[name] = 0.0
+            arguments = tuple(0.0 if i == position else argument for i, argument in enumerate(arguments))
+        return function(*arguments, **keywords)
+
+
+@contextlib.contextmanager
+def untouched(module, seed_of=torch.random):
+    """Afterwards parameters' gradients, buffers and random state are as before."""
+    gradients = {p: p.grad for p in module.parameters()}
+    buffers = {b: b.detach().clone() for b in module.buffers()}
+    state = seed_of.get_rng_state()
+    for parameter in gradients:
+        parameter.grad = None
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, values in buffers.items():
+                buffer.copy_(values)
+        for parameter, gradient in gradients.items():
+            parameter.grad = gradient
+        seed_of.set_rng_state(state)
+
+
+def eager(model, loss, batch):
+    """PyTorch's loss and gradients by name."""
+    whole = WithLoss(model, loss)
+    with modes_kept(whole), untouched(whole), WithoutChance():
+        whole.train()
+        result, _ = whole(*batch)
+        result.backward()
+        gradients = {name: p.grad.detach().clone().numpy() for name, p in model.named_parameters() if p.grad is not None}
+        return float(result.detach()), gradients
+
+
+def require_equal(programs, batch, arrays_of, threads):
+    """Raises Refusal unless Telar's loss and gradients of a batch are PyTorch's. programs: of a Capture."""
+    model, loss, trained = programs.module, programs.loss, programs.trained
+    captured = programs.model(check=True)
+    size = len(batch[0])
+    session = _native.Session(captured.model, size, "sgd", {}, "single", {}, threads=threads)
+    sums, _ = session.train(arrays_of(captured, batch), numpy.arange(size), 0.0, 1)
+    divisor = size if captured.mean else 1
+    right, gradients = eager(model, loss, batch)
+    loss_found = sums[0] / divisor
+    if not abs(loss_found - right) <= LOSS_ERROR * max(abs(right), 1e-3):
+        raise Refusal(f"the loss of the first batch is {loss_found:.6g} by Telar and {right:.6g} by PyTorch, "
+                      "so the module does something that its graph does not")
+    found = {name: session.read_gradient(name) / divisor for name in trained}
+    places = beyond(found, gradients)
+    if not places:
+        return
+    exact = in_double(model, loss, batch)
+    own = errors(gradients, exact, trained) if exact is not None else {}
+    telars = errors(found, exact, trained) if exact is not None else {}
+    if exact is not None and all(telars[place] <= FLOAT32 * own[place] for place in places):
+        return  # PyTorch's own float32 is far off, too
+    place = max(places, key=places.get)
+    raise Refusal(f"the gradient of the first batch differs from PyTorch's by {places[place]:.2g} of its norm"
+                  + (f" for '{place}'" if place else "")
+                  + "; a backward function of its own or a hook is not in the graph")
+
+
+def require_unchanged(captured, model, loss, batch, found):
+    """Raises Refusal if the module and the loss compute something else than when they were captured.
+
+    A graph keeps the numbers of that time: a weight of a loss that follows the epoch is then lost. The module must have
+    the values of the step; found: Telar's loss of the batch in evaluation mode.
+    """
+    if captured.draws:
+        return
+    whole = WithLoss(model, loss)
+    with modes_kept(whole), torch.no_grad():
+        whole.eval()
+        right = float(whole(*batch)[0])
+    if not abs(found - right) <= 10 * LOSS_ERROR * max(abs(right), 1e-2) and right == right:
+        raise Refusal(f"the loss of the last batch, in evaluation mode, is {found:.6g} by Telar and {right:.6g} by PyTorch with "
+                      "the same values: the module or the loss has changed since it was captured at the first step; give what "
+                      "changes as a tensor of the batch, or make a new Step after each change")
+
+
+def beyond(found, right):
+    """Where gradients differ by more than rounding: by parameter, '' for all together."""
+    all_errors = errors(found, right, found)
+    whole = norm(right.values())
+    limits = {name: PARAMETER_ERROR for name in found if norm([right.get(name, 0.0)]) >= SMALL * whole} | {"": GRADIENT_ERROR}
+    return {place: all_errors[place] for place, limit in limits.items() if not all_errors[place] <= limit}
+
+
+def errors(found, right, names):
+    """The relative error of each gradient, and of all together ('')."""
+    differences = {name: numpy.asarray(found.get(name, 0.0), dtype=numpy.float64).ravel()
+                   - numpy.asarray(right.get(name, 0.0), dtype=numpy.float64).ravel() for name in names}
+    norms = {name: norm([right.get(name, 0.0)]) for name in names}
+    result = {name: ratio(norm([differences[name]]), norms[name]) for name in names}
+    result[""] = ratio(norm(differences.values()), norm([right.get(name, 0.0) for name in names]))
+    return result
+
+
+def ratio(difference, whole):
+    return 0.0 if difference == 0 else difference / whole if whole > 0 else numpy.inf
+
+
+def norm(arrays):
+    return float(numpy.sqrt(sum(numpy.square(numpy.asarray(a, dtype=numpy.float64)).sum() for a in arrays)))
+
+
+def in_double(model, loss, batch):
+    """The gradients in float64, or None if the module cannot be copied or computed in it."""
+    try:
+        copied_model, copied_loss = copy.deepcopy((model, loss))
+        copied_model.double()
+        double = tuple(tensor.double() if tensor.is_floating_point() else tensor for tensor in batch)
+        return eager(copied_model, copied_loss.double() if isinstance(loss, torch.nn.Module) else copied_loss, double)[1]
+    except (RuntimeError, TypeError, copy.Error):
+        return None

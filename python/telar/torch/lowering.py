@@ -1,0 +1,477 @@
+"""From a program of torch.export to a graph of Telar.
+
+The program is in PyTorch's training IR: the operations of ATen as the module calls them, with the module's
+layers as scopes. Each is translated by a function of telar.torch.operations. What depends neither on the batch
+nor on parameters is computed once, and is a constant of the graph.
+"""
+
+import hashlib
+import math
+import operator
+
+import numpy
+import torch
+
+from telar import _native
+from telar.torch.host import HostValue
+from telar.torch.operations import TRANSLATIONS
+from telar.torch.values import Refusal, Repeated, Uniform, Value
+
+VIEWS = {"view", "reshape", "flatten", "unsqueeze", "squeeze", "permute", "transpose", "t", "expand", "slice",
+         "select", "split", "split_with_sizes", "chunk", "unbind", "alias", "narrow", "contiguous", "detach"}
+
+
+MOVES = {"cat", "stack", "to", "_to_copy", "clone", "contiguous", "expand"}  # integers that stay in the graph
+SHAPES_OF_NOTHING = {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "expand"}
+ADDITIVE = {"add", "sub", "rsub", "mul", "div", "neg"}
+
+
+class Parameters:
+    """The parameters of a model, over its three graphs."""
+
+    def __init__(self):
+        self.entries = {}  # name -> (role, momentum, tensor)
+
+    def add(self, name, role, tensor, momentum=0.0):
+        self.entries.setdefault(name, (role, momentum, tensor))
+
+    def constant(self, tensor):
+        """The name of a fixed parameter with these values."""
+        values = numpy.ascontiguousarray(tensor.detach().to(torch.float32).numpy())
+        name = "constant." + hashlib.sha256(values.tobytes() + repr(values.shape).encode()).hexdigest()[:16]
+        self.add(name, "fixed", torch.from_numpy(values.copy()))
+        return name
+
+    def described(self):
+        """For Model.of_graphs."""
+        return [(name, role, momentum, as_numbers(tensor)) for name, (role, momentum, tensor) in self.entries.items()]
+
+
+def as_numbers(tensor):
+    """A float32 array of at least one axis."""
+    array = tensor.detach().to(device="cpu", dtype=torch.float32).contiguous().numpy()
+    return array.reshape(1) if array.ndim == 0 else array
+
+
+class Lowering:
+    """Builds one graph of a model from one program.
+
+    names: of the inputs. trained: names of the parameters that are trained. shared: for a parameter with several names,
+    the one that counts. For a `check`, random operations have no effect or give ones, in the graph as in PyTorch (telar.torch.check).
+    """
+
+    def __init__(self, exported, parameters, names, trained, shared=None, check=False):
+        exported.graph.eliminate_dead_code()
+        self.exported = exported
+        self.names = names
+        self.parameters = parameters
+        self.trained = trained
+        self.shared = shared or {}
+        self.check = check
+        self.graph = _native.GraphBuilder()
+        self.values = {}
+        self.node = None
+        self.batch = None  # an input, for operations that need the number of samples
+        self.storage = {}  # node -> the node whose memory it views
+        self.declared = {}  # parameters and constants by name
+        self.random = None
+        self.permuted = {}  # id of a transposition -> (its source, order)
+        self.inputs = {}
+        self.given = set()  # ids of the batch's tensors
+        self.host = {}  # HostValue by the name of its input
+        self.logits = {}  # id of a log_softmax -> (its input, axis)
+
+    def output(self, number):
+        """Translates what an output of the program needs; its value."""
+        result = next(node for node in self.exported.graph.nodes if node.op == "output").args[0][number]
+        wanted = self._needed(result)
+        self._declare(wanted)
+        for node in self.exported.graph.nodes:
+            if node in wanted and node.op == "call_function":
+                self._translate(node)
+            elif node in wanted and node.op != "placeholder":
+                raise Refusal(f"{node.op} of {node.target} cannot be translated")
+        return self._used(self.values[result])
+
+    # For the translations of telar.torch.operations:
+
+    def emit(self, name, inputs, attributes=None, which=0):
+        """Adds an operation of Telar. inputs: values, or None; returns the id of a result, or of all (None)."""
+        ids = [-1 if value is None else self.value(value).id for value in inputs]
+        try:
+            results = self.graph.add(name, ids, attributes or {})
+        except _native.Error as error:
+            raise Refusal(f"{error} ({self.place()})") from None
+        return results if which is None else results[which]
+
+    def result(self, name, inputs, attributes=None, which=0):
+        """The same, as a value of the form that the current node's result has."""
+        return self.like(self.emit(name, inputs, attributes, which))
+
+    def like(self, id, total=None):
+        """A value of the form that the current node's first tensor has."""
+        form = self.form()
+        return Value(id, tuple(form.shape), not form.is_floating_point(), total)
+
+    def form(self):
+        form = self.node.meta["val"]
+        return form[0] if isinstance(form, (tuple, list)) else form
+
+    def value(self, of):
+        """A value for what may be a constant tensor or a number."""
+        if isinstance(of, Value):
+            return of
+        if isinstance(of, (int, float)):
+            return Value(self.emit("constant", [], {"shape": [1], "value": float(of)}), ())
+        if isinstance(of, torch.Tensor):
+            return self._constant(of)
+        if isinstance(of, Uniform):
+            return self.ones(of.shape, of.number)
+        if isinstance(of, HostValue):
+            return self._host_input(of)
+        if isinstance(of, Repeated):
+            return Value(self.emit("mul", [self.ones((of.shape[0], *[1] * (len(of.shape) - 1))), of.tensor]), of.shape)
+        raise self.refusal(f"takes {type(of).__name__} where a tensor is needed")
+
+    def ones(self, shape, number=1.0):
+        """A tensor of this form with equal elements; its extents may depend on the batch in axis 0 only."""
+        sizes = list(shape)
+        if any(not isinstance(extent, int) for extent in sizes[1:]):
+            raise self.refusal("makes a tensor whose later extents depend on the batch")
+        if not sizes or isinstance(sizes[0], int):
+            return Value(self.emit("constant", [], {"shape": sizes or [1], "value": number}), tuple(shape))
+        if not self.is_batch(sizes[0]):
+            raise self.refusal("makes a tensor with several items for each sample in axis 0")
+        return Value(self.emit("fill", [self.batch], {"shape": sizes[1:], "value": number}), tuple(shape))
+
+    def is_batch(self, extent):
+        """Whether an extent is the number of samples."""
+        return not isinstance(extent, int) and str(extent) == str(self.batch.shape[0])
+
+    def dims(self, shape):
+        """A shape for the operation reshape: -1 is the extent that depends on the batch."""
+        sizes = [extent if isinstance(extent, int) else -1 for extent in shape]
+        if sizes.count(-1) > 1:
+            raise self.refusal("has a result with two axes that depend on the batch, so it mixes samples")
+        return sizes or [1]
+
+    def items(self, shape):
+        """The number of elements for each sample, or None if the shape does not depend on the batch."""
+        elements = math.prod(shape)
+        if isinstance(elements, int):
+            return None
+        for_one = elements.node.expr / self.batch.shape[0].node.expr
+        if not for_one.is_Integer:
+            raise self.refusal("reduces a number of elements that is not a multiple of the batch")
+        return int(for_one)
+
+    def random_inputs(self):
+        """The inputs from which random numbers are made: sample ids and random state."""
+        if self.random is None:
+            batch = self.graph.shape(self.batch.id)[0]
+            self.random = (Value(self.graph.input("sample", "i32", [batch, 2]), (), True),
+                           Value(self.graph.input("random", "i32", [4], batched=False), (), True))
+        return self.random
+
+    def state_name(self, argument):
+        """The name in the module of the parameter or buffer that is this argument of the current node."""
+        node = self.node.args[argument]
+        name = self.names_of_state.get(getattr(node, "name", None))
+        if name is None:
+            raise self.refusal("computes with a statistic that is not a buffer of the module")
+        return name
+
+    def state_parameter(self, argument):
+        """A buffer of the module as a parameter that is not trained."""
+        name = self.state_name(argument)
+        return self._parameter(ParameterUse(name, self.values[self.node.args[argument]]))
+
+    def add_statistics(self, statistics, momentum, x):
+        """Adds statistics of the batch x, (argument, value) each, to running statistics of the module."""
+        if momentum is None:
+            raise self.refusal("has a momentum of None: the mean over all batches")
+        for argument, value in statistics:
+            name = self.state_name(argument)
+            if name in self.declared:
+                raise self.refusal("is called twice in a step, so its statistics change twice")
+            self.declared[name] = None
+            self.parameters.add(name, "statistic", self.values[self.node.args[argument]], momentum)
+            buffer = self.graph.statistic(name, self.graph.shape(value))
+            self.graph.add("accumulate", [buffer, value, x.id])
+
+    def require_zero_row(self, argument, row):
+        """A row of a parameter that is not trained must be zero."""
+        tensor = self.values[self.node.args[argument]].tensor
+        if bool(tensor[row].any()):
+            raise self.refusal(f"has a row {row} for padding that is not zero")
+
+    def refusal(self, sentence):
+        return Refusal(f"{self.operation()} {sentence} ({self.place()})")
+
+    def operation(self):
+        return name_of(self.node)
+
+    def place(self):
+        """The layer and the line of the user's code of the current node."""
+        trace = [line.strip() for line in (self.node.meta.get("stack_trace") or "").splitlines() if line.strip()]
+        files = [line for line in trace if line.startswith("File") and "/torch/" not in line]
+        layer = f"layer '{self.graph.scope}', " if self.graph.scope else ""
+        return f"{layer}{files[-1].removeprefix('File ')}" if files else layer.rstrip(", ") or "no line is known"
+
+    # The rest is of this class alone.
+
+    def _needed(self, result):
+        """The nodes from which a node is computed, those that change one of them in place included."""
+        roots = {}
+        for node in self.exported.graph.nodes:
+            viewed = node.op == "call_function" and (name_of(node) in VIEWS or node.target is operator.getitem)
+            roots[node] = roots[node.args[0]] if viewed else node
+        needed, changed = {result}, {roots[result]}
+        for node in reversed(self.exported.graph.nodes):
+            changes = is_in_place(node) and roots[node.args[0]] in changed and not self._is_counter(node)
+            if node in needed or changes:
+                needed |= {node, *node.all_input_nodes}
+                changed |= {roots[other] for other in (node, *node.all_input_nodes)}
+        return needed
+
+    def _declare(self, wanted):
+        signature = self.exported.graph_signature
+        constants = {**self.exported.constants}
+        self.names_of_state = {}
+        forms = {node.name: node.meta.get("val") for node in self.exported.graph.nodes if node.op == "placeholder"}
+        users = iter(self.names)
+        for spec in signature.input_specs:
+            kind, node_name = spec.kind.name, getattr(spec.arg, "name", None)
+            node = next(n for n in self.exported.graph.nodes if n.op == "placeholder" and n.name == node_name)
+            if kind == "USER_INPUT":
+                name = next(users)
+                if node in wanted or self.batch is None:
+                    self.values[node] = self._input(name, node, forms[node_name])
+            elif kind == "PARAMETER":
+                name = self._name(spec.target)
+                self.names_of_state[node_name] = name
+                self.values[node] = ParameterUse(name, self.exported.state_dict[spec.target])
+            elif kind == "BUFFER":
+                name = self._name(spec.target)
+                self.names_of_state[node_name] = name
+                held = self.exported.state_dict if spec.target in self.exported.state_dict else constants
+                self.values[node] = held[spec.target].detach().cpu()
+            elif kind == "CONSTANT_TENSOR":
+                if constants[spec.target].requires_grad and node in wanted:
+                    raise Refusal(f"the loss uses a parameter of shape {list(constants[spec.target].shape)} that is not one of "
+                                  "the module; make one module of all that is computed with, or compute it before the step "
+                                  "and give it as a tensor of the batch")
+                self.values[node] = constants[spec.target].detach().cpu()
+            else:
+                raise Refusal(f"the program has an input of the kind {kind}, which Telar does not know")
+
+    def _name(self, target):
+        """The name in the module of a parameter or buffer of the program."""
+        name = target.removeprefix("model.")
+        return self.shared.get(name, name)
+
+    def _input(self, name, node, form):
+        integer = not form.is_floating_point()
+        if integer and all(is_conversion_to_float(user) for user in node.users):
+            integer = False  # the samples are converted before they reach the graph
+        shape = [int(extent) if isinstance(extent, int) else extent.node.hint for extent in form.shape]
+        self.inputs[name] = "i32" if integer else "f32"
+        id = self.graph.input(name, self.inputs[name], shape)
+        value = Value(id, tuple(form.shape), integer)
+        self.given.add(id)
+        if self.batch is None:
+            self.batch = value
+        return value
+
+    def _host_input(self, host):
+        """A value that PyTorch computes of the batch, as an input."""
+        if host.name not in self.host:
+            if not host.shape or not self.is_batch(host.shape[0]) or not all(isinstance(e, int) for e in host.shape[1:]):
+                raise self.refusal(f"takes {name_of(host.node)} of the batch, whose axis 0 is not the samples")
+            integer = host.dtype in (torch.int64, torch.int32)
+            shape = [self.batch.shape[0].node.hint, *host.shape[1:]]
+            id = self.graph.input(host.name, "i32" if integer else "f32", shape)
+            self.host[host.name] = (Value(id, host.shape, integer), host.function)
+            self.inputs[host.name] = "i32" if integer else "f32"
+        return self.host[host.name][0]
+
+    def _is_of_batch(self, node, in_place):
+        """Whether a node needs only the batch and constants, and is not an operation of the graph.
+
+        Views of integers are in the graph, so that a file of the model needs no PyTorch.
+        """
+        form = node.meta.get("val")
+        if in_place or not isinstance(form, torch.Tensor) or node.target in RANDOM:
+            return False
+        inputs = [self.values[argument] for argument in node.all_input_nodes]
+        plain_kinds = (HostValue, torch.Tensor, Uniform, Repeated, int, float, torch.SymInt)
+        if not all(isinstance(v, plain_kinds) or (isinstance(v, Value) and v.id in self.given) for v in inputs):
+            return False
+        if not any(isinstance(v, HostValue) or isinstance(v, Value) for v in inputs):
+            return not all(isinstance(extent, int) for extent in form.shape) and not form.is_floating_point() \
+                and name_of(node) not in SHAPES_OF_NOTHING
+        if any(isinstance(v, HostValue) for v in inputs) and not form.is_floating_point():
+            return True
+        return name_of(node) not in TRANSLATIONS or (not form.is_floating_point() and name_of(node) not in VIEWS
+                                                    and name_of(node) not in MOVES)
+
+    def _parameter(self, use):
+        if use.name not in self.declared:
+            role = "trained" if use.name in self.trained else "fixed"
+            self.parameters.add(use.name, role, use.tensor)
+            id = self.graph.parameter(use.name, list(use.tensor.shape) or [1])
+            self.declared[use.name] = Value(id, tuple(use.tensor.shape))
+        return self.declared[use.name]
+
+    def _constant(self, tensor):
+        if not (tensor.is_floating_point() or tensor.dtype in (torch.bool, torch.int64, torch.int32)):
+            raise self.refusal(f"has a constant of {tensor.dtype}")
+        numbers = tensor.detach().to(torch.float32)
+        if numbers.numel() and bool((numbers == numbers.reshape(-1)[0]).all()) and bool(numbers.isfinite().all()):
+            attributes = {"shape": list(tensor.shape) or [1], "value": float(numbers.reshape(-1)[0])}
+            return Value(self.emit("constant", [], attributes), tuple(tensor.shape))
+        name = self.parameters.constant(numbers)
+        if name not in self.declared:
+            self.declared[name] = Value(self.graph.parameter(name, list(tensor.shape) or [1]), tuple(tensor.shape))
+        return self.declared[name]
+
+    def _translate(self, node):
+        self.node = node
+        self.graph.scope = scope_of(node)
+        if node.target is operator.getitem:
+            self.values[node] = self.values[node.args[0]][node.args[1]]
+            self.storage[node] = self.storage.get(node.args[0], node.args[0])
+            return
+        arguments = self._resolved(node.args)
+        keywords = self._resolved(node.kwargs)
+        name = self.operation()
+        if is_size(node.target) or name.startswith(("_assert", "sym_")):
+            self.values[node] = node.meta.get("val")
+            return
+        in_place = is_in_place(node)
+        if self._is_constant(node, arguments, keywords):
+            self.values[node] = node.target(*plain(arguments), **plain(keywords))
+            return
+        if self._is_of_batch(node, in_place):
+            self.values[node] = HostValue(node, self.exported)
+            return
+        translate = TRANSLATIONS.get(name) or (TRANSLATIONS.get(name.rstrip("_")) if in_place else None)
+        if translate is None:
+            raise self.refusal("is an operation that Telar does not have")
+        self._require_terms_of_loss(name, arguments)
+        named = schema_arguments(node.target, arguments, keywords)
+        if name not in ("batch_norm", "instance_norm"):
+            named = {key: self._used(value) for key, value in named.items()}
+        self.values[node] = translate(self, **named)
+        if name in VIEWS:
+            self.storage[node] = self._root(node.args[0])
+        if in_place:
+            self._write_in_place(node)
+
+    def _require_terms_of_loss(self, name, arguments):
+        """Of what is summed over the samples, only multiples and sums are sums over the samples again."""
+        leaves = []
+        torch.fx.node.map_aggregate(arguments, leaves.append)
+        totals = [leaf.total for leaf in leaves if isinstance(leaf, Value) and leaf.total]
+        if totals and name.rstrip("_") not in ADDITIVE:
+            raise self.refusal("is applied to a sum or mean over the samples, so the loss is not one; "
+                               "apply it to the losses of the samples, before their mean")
+
+    def _root(self, node):
+        return self.storage.get(node, node)
+
+    def _write_in_place(self, node):
+        """The variable that an operation changes has its result from now on."""
+        target = node.args[0]
+        root = self._root(target)
+        position = {other: i for i, other in enumerate(self.exported.graph.nodes)}
+        for other in self.exported.graph.nodes:
+            shares = other is not target and other is not node and self._root(other) is root
+            if shares and any(position[user] > position[node] for user in other.users):
+                raise self.refusal("changes a tensor in place of which a view is used later; write the result to a new tensor")
+        if target.op == "placeholder":
+            raise self.refusal(f"changes '{self.names_of_state.get(target.name, target.name)}' in place, which is lost in a graph")
+        self.values[target] = self.values[node]
+        self.storage[node] = root
+
+    def _is_counter(self, node):
+        """Batch norms count their batches, which nothing reads."""
+        target = node.args[0]
+        return target.op == "placeholder" and target.name.endswith("num_batches_tracked") and len(target.users) == 1
+
+    def _resolved(self, argument):
+        return torch.fx.node.map_aggregate(argument, lambda a: self.values[a] if isinstance(a, torch.fx.Node) else a)
+
+    def _used(self, argument):
+        return torch.fx.node.map_aggregate(
+            argument, lambda a: self._parameter(a) if isinstance(a, ParameterUse) else a)
+
+    def _is_constant(self, node, arguments, keywords):
+        if "random" in str(node.target) or node.target in RANDOM or not isinstance(self.form(), torch.Tensor):
+            return False
+        leaves = []
+        torch.fx.node.map_aggregate((arguments, dict(keywords)), leaves.append)
+        symbolic = any(isinstance(leaf, (Value, HostValue, Uniform, Repeated, ParameterUse, torch.SymInt, torch.SymFloat)) for leaf in leaves)
+        return not symbolic and all(isinstance(extent, int) for extent in self.form().shape)
+
+
+class ParameterUse:
+    """A parameter of the module, before an operation uses it."""
+
+    def __init__(self, name, tensor):
+        self.name = name
+        self.tensor = tensor
+
+
+RANDOM = {torch.ops.aten.randn.default, torch.ops.aten.rand.default, torch.ops.aten.randint.default,
+          torch.ops.aten.randn_like.default, torch.ops.aten.rand_like.default, torch.ops.aten.bernoulli.default,
+          torch.ops.aten.bernoulli_.float, torch.ops.aten.dropout.default, torch.ops.aten.normal_.default,
+          torch.ops.aten.uniform_.default, torch.ops.aten.randperm.default, torch.ops.aten.multinomial.default}
+
+
+def name_of(node):
+    """The name of an operation of ATen, without its overload."""
+    return str(node.target).removeprefix("aten.").split(".")[0]
+
+
+def is_in_place(node):
+    """Whether it changes its first argument."""
+    name = name_of(node)
+    return node.op == "call_function" and name.endswith("_") and not name.endswith("__")
+
+
+def plain(arguments):
+    return torch.fx.node.map_aggregate(arguments, lambda a: a)
+
+
+def is_size(target):
+    return target in (torch.ops.aten.sym_size.int, torch.ops.aten.sym_numel.default) or not isinstance(
+        target, torch._ops.OpOverload)
+
+
+def is_conversion_to_float(node):
+    if node.op != "call_function" or "val" not in node.meta:
+        return False
+    name = str(node.target)
+    converts = name.startswith(("aten.to.", "aten._to_copy", "aten.type_as"))
+    return converts and node.meta["val"].is_floating_point()
+
+
+def schema_arguments(target, arguments, keywords):
+    """The arguments by the names of the operation's schema, with its defaults."""
+    named = {}
+    for position, argument in enumerate(target._schema.arguments):
+        if position < len(arguments):
+            named[argument.name] = arguments[position]
+        elif argument.name in keywords:
+            named[argument.name] = keywords[argument.name]
+        elif argument.has_default_value():
+            named[argument.name] = argument.default_value
+    return named
+
+
+def scope_of(node):
+    """The layer of a node by its path in the module: "layer1.0.conv1"."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = stack[-1][0] if stack else ""
+    return path.removeprefix("model").removeprefix(".") if path else ""

@@ -1,0 +1,270 @@
+"""Operations that compute each element by itself."""
+
+import math
+
+import torch
+
+from telar.torch.operations.registry import Registry
+from telar.torch.values import Total, Uniform, Value
+
+TRANSLATIONS = Registry()
+translates = TRANSLATIONS.translates
+LARGEST = 3.4028234663852886e38
+
+
+def scaled(low, x, factor):
+    """factor · x, of a number or a tensor."""
+    if isinstance(x, (int, float)):
+        return factor * x
+    if factor == 1:
+        return x
+    value = low.value(x)
+    return Value(low.emit("scale", [value], {"factor": float(factor)}), value.shape, False, value.total)
+
+
+def times_samples(low, x):
+    """What does not depend on the samples, once for each of them."""
+    each = low.emit("mul", [low.ones([low.batch.shape[0]]), x])
+    total = low.graph.add("reduce_sum", [each], {"axes": [0], "keep_dims": False})[0]
+    return Value(total, (), False, Total.MEAN)
+
+
+@translates("add", "add_")
+def add(low, self, other, alpha=1):
+    a, b = low.value(self), low.value(scaled(low, other, alpha))
+    totals = {value.total for value in (a, b)} - {None}
+    if len(totals) > 1:
+        raise low.refusal("adds a sum over the samples to a mean over them; take the mean, or the sum, of both")
+    if not totals:
+        return low.result("add", [a, b])
+    total = totals.pop()
+    if a.total != b.total and total is Total.SUM:
+        raise low.refusal("adds what does not depend on the samples to a sum over them; use the mean over the samples")
+    if a.total != b.total:
+        a, b = (value if value.total else times_samples(low, value) for value in (a, b))
+    return low.like(low.emit("add", [a, b]), total)
+
+
+@translates("sub", "subtract")
+def sub(low, self, other, alpha=1):
+    return add(low, self, scaled(low, other, -alpha))
+
+
+@translates("rsub")
+def rsub(low, self, other, alpha=1):
+    return add(low, other, scaled(low, self, -alpha))
+
+
+@translates("mul", "multiply")
+def mul(low, self, other):
+    if isinstance(other, (int, float)):
+        return low.like(low.emit("scale", [self], {"factor": float(other)}), low.value(self).total)
+    a, b = low.value(self), low.value(other)
+    if a.total and b.total:
+        raise low.refusal("multiplies two sums over the samples, so the loss is not one")
+    if (a.total and b.rank) or (b.total and a.rank):
+        raise low.refusal("multiplies a sum over the samples by a tensor")
+    return low.like(low.emit("mul", [a, b]), a.total or b.total)
+
+
+@translates("div", "divide", "true_divide")
+def div(low, self, other, rounding_mode=None):
+    if rounding_mode is not None:
+        raise low.refusal("rounds, which has no gradient")
+    if isinstance(other, (int, float)):
+        return mul(low, self, 1 / other)
+    x = low.value(self)
+    if not isinstance(other, (Value, Uniform)) and not hasattr(other, "dim"):
+        return by_count(low, x, other)
+    divisor = low.value(other)
+    if divisor.total:
+        raise low.refusal("divides by a sum over the samples, so the loss is not a mean over them")
+    inverse = Value(low.emit("pow", [divisor], {"exponent": -1.0}), divisor.shape)
+    return low.like(low.emit("mul", [x, inverse]), x.total)
+
+
+def by_count(low, x, count):
+    """x / count, where the count depends on the batch: of a sum over the samples, their mean."""
+    each = low.items([count])
+    if x.total is not Total.SUM:
+        raise low.refusal("divides by the size of the batch what is not a sum over it")
+    return Value(low.emit("scale", [x], {"factor": 1 / each}), x.shape, False, Total.MEAN)
+
+
+@translates("neg", "negative")
+def neg(low, self):
+    return mul(low, self, -1.0)
+
+
+def unary(*names, of):
+    """An operation of Telar of one tensor."""
+
+    @translates(*names)
+    def translate(low, self, **_):
+        return low.result(of, [self])
+
+    return translate
+
+
+for _name in ("relu", "sigmoid", "tanh", "silu", "hardswish", "exp", "log"):
+    unary(_name, of=_name)
+
+
+@translates("gelu")
+def gelu(low, self, approximate="none"):
+    return low.result("gelu_tanh" if approximate == "tanh" else "gelu", [self])
+
+
+@translates("softplus")
+def softplus(low, self, beta=1, threshold=20):
+    return scaled(low, Value(low.emit("softplus", [scaled(low, self, beta)]), low.value(self).shape), 1 / beta)
+
+
+@translates("elu")
+def elu(low, self, alpha=1, scale=1, input_scale=1):
+    if (alpha, scale, input_scale) != (1, 1, 1):
+        raise low.refusal("has another alpha than 1")
+    return low.result("elu", [self])
+
+
+@translates("leaky_relu")
+def leaky_relu(low, self, negative_slope=0.01):
+    if math.isclose(negative_slope, 0.01, rel_tol=1e-6):
+        return low.result("leaky_relu", [self])
+    above = low.result("relu", [self])
+    below = low.result("relu", [scaled(low, self, -1)])
+    return low.result("add", [above, scaled(low, below, -negative_slope)])
+
+
+@translates("abs")
+def absolute(low, self):
+    return low.result("add", [low.result("relu", [self]), low.result("relu", [scaled(low, self, -1)])])
+
+
+@translates("square")
+def square(low, self):
+    return low.result("mul", [self, self])
+
+
+@translates("pow")
+def power(low, self, exponent):
+    if not isinstance(exponent, (int, float)):
+        raise low.refusal("has a tensor as its exponent")
+    if exponent == 2:
+        return square(low, self)
+    return low.result("pow", [self], {"exponent": float(exponent)})
+
+
+for _name, _exponent in (("sqrt", 0.5), ("rsqrt", -0.5), ("reciprocal", -1.0)):
+    @translates(_name)
+    def root(low, self, _exponent=_exponent):
+        return low.result("pow", [self], {"exponent": _exponent})
+
+
+@translates("log1p")
+def log1p(low, self):
+    return low.result("log", [low.result("add", [self, 1.0])])
+
+
+@translates("clamp", "clip")
+def clamp(low, self, min=None, max=None):
+    for limit in (min, max):
+        if limit is not None and not isinstance(limit, (int, float)):
+            raise low.refusal("has a tensor as its limit")
+    limits = {"least": -LARGEST if min is None else float(min), "most": LARGEST if max is None else float(max)}
+    return low.result("clamp", [self], limits)
+
+
+@translates("clamp_min")
+def clamp_min(low, self, min):
+    return clamp(low, self, min=min)
+
+
+@translates("clamp_max")
+def clamp_max(low, self, max):
+    return clamp(low, self, max=max)
+
+
+@translates("hardtanh")
+def hardtanh(low, self, min_val=-1, max_val=1):
+    return clamp(low, self, min_val, max_val)
+
+
+@translates("relu6")
+def relu6(low, self):
+    return clamp(low, self, 0, 6)
+
+
+@translates("hardsigmoid")
+def hardsigmoid(low, self):
+    return scaled(low, clamp(low, low.result("add", [self, 3.0]), 0, 6), 1 / 6)
+
+
+@translates("masked_fill")
+def masked_fill(low, self, mask, value):
+    """x where the mask is false, the number where it is true."""
+    number = float(value)
+    if math.isinf(number):
+        if isinstance(mask, torch.Tensor) and bool(mask.all(dim=-1).any()):
+            raise low.refusal("masks all elements of a row with an infinity")
+        number = math.copysign(1e30, number)  # exp gives 0 for it, too
+    masked = as_numbers(mask)
+    kept = low.result("mul", [self, inverted(low, masked)])
+    return low.result("add", [kept, scaled(low, masked, number)])
+
+
+@translates("where")
+def where(low, condition, self, other):
+    chosen = as_numbers(condition)
+    first = low.result("mul", [limited(self), chosen])
+    return low.result("add", [first, low.result("mul", [limited(other), inverted(low, chosen)])])
+
+
+def as_numbers(mask):
+    """A mask as ones and zeros."""
+    return mask.float() if isinstance(mask, torch.Tensor) else mask
+
+
+def inverted(low, mask):
+    if isinstance(mask, torch.Tensor):
+        return 1 - mask
+    value = low.value(mask)
+    return Value(low.emit("add", [scaled(low, value, -1.0), 1.0]), value.shape)
+
+
+def limited(x):
+    """Constants with infinities, which would give NaN times 0, as large numbers."""
+    return x.float().clamp(-1e30, 1e30) if isinstance(x, torch.Tensor) else x
+
+
+@translates("maximum")
+def maximum(low, self, other):
+    difference = add(low, self, scaled(low, other, -1))
+    return low.result("add", [other, Value(low.emit("relu", [difference]), difference.shape)])
+
+
+@translates("minimum")
+def minimum(low, self, other):
+    difference = add(low, self, scaled(low, other, -1))
+    return low.result("add", [self, scaled(low, Value(low.emit("relu", [difference]), difference.shape), -1)])
+
+
+@translates("prelu")
+def prelu(low, self, weight):
+    x, slope = low.value(self), low.value(weight)
+    slope = Value(low.emit("reshape", [slope], {"dims": [slope.shape[0], *[1] * (x.rank - 2)]}), ())
+    below = low.result("mul", [low.result("relu", [scaled(low, x, -1)]), slope])
+    return low.result("add", [low.result("relu", [x]), scaled(low, below, -1)])
+
+
+@translates("rms_norm")
+def rms_norm(low, input, normalized_shape, weight=None, eps=None):
+    x = low.value(input)
+    axes = list(range(x.rank - len(normalized_shape), x.rank))
+    squares = low.result("mul", [x, x])
+    shape = tuple(1 if axis in axes else extent for axis, extent in enumerate(x.shape))
+    mean = Value(low.emit("reduce_mean", [squares], {"axes": axes, "keep_dims": True}), shape)
+    positive = Value(low.emit("add", [mean, 1.1920929e-07 if eps is None else float(eps)]), shape)
+    inverse = Value(low.emit("pow", [positive], {"exponent": -0.5}), shape)
+    normal = low.result("mul", [x, inverse])
+    return normal if weight is None else low.result("mul", [normal, weight])

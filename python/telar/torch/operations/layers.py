@@ -1,0 +1,420 @@
+"""Operations with weights, pooling, normalisation and attention."""
+
+import torch
+
+from telar.torch.host import HostValue
+from telar.torch.operations import shaping
+from telar.torch.operations.random import dropped
+from telar.torch.operations.elementwise import scaled
+from telar.torch.operations.registry import Registry
+from telar.torch.operations.shaping import reshaped
+from telar.torch.values import Repeated, Uniform, Value
+
+TRANSLATIONS = Registry()
+translates = TRANSLATIONS.translates
+
+
+def pair(numbers):
+    """One number for both axes, or two."""
+    numbers = [numbers] if isinstance(numbers, int) else list(numbers)
+    return numbers * 2 if len(numbers) == 1 else numbers
+
+
+@translates("linear")
+def linear(low, input, weight, bias=None):
+    x, form = low.value(input), tuple(low.form().shape)
+    if x.rank == 2:
+        return low.result("linear", [x, weight, bias])
+    flat = reshaped(low, x, (-1, x.shape[-1]))
+    return reshaped(low, Value(low.emit("linear", [flat, weight, bias]), (-1, form[-1])), form)
+
+
+@translates("addmm")
+def addmm(low, self, mat1, mat2, beta=1, alpha=1):
+    product = matmul(low, mat1, mat2)
+    return low.result("add", [scaled(low, product, alpha), scaled(low, self, beta)])
+
+
+@translates("matmul", "mm", "bmm")
+def matmul(low, self, other=None, mat2=None):
+    a, b = low.value(self), low.value(mat2 if other is None else other)
+    plain = {"transpose_a": False, "transpose_b": False}
+    if a.rank == 1 or b.rank == 1:
+        raise low.refusal("multiplies a matrix by a vector; give the vector a second axis")
+    if b.rank == 2 and a.rank > 2:
+        flat = reshaped(low, a, (-1, a.shape[-1]))
+        return reshaped(low, Value(low.emit("matmul", [flat, b], plain), (-1, b.shape[-1])), tuple(low.form().shape))
+    leading = tuple(low.form().shape[:-2])
+    a = shaping.expanded(low, a, (*leading, *a.shape[-2:]))
+    b = shaping.expanded(low, b, (*leading, *b.shape[-2:]))
+    return low.result("matmul", [a, b], plain)
+
+
+@translates("baddbmm")
+def baddbmm(low, self, batch1, batch2, beta=1, alpha=1):
+    product = matmul(low, batch1, batch2)
+    return low.result("add", [scaled(low, product, alpha), scaled(low, self, beta)])
+
+
+def window(stride, padding, dilation, groups):
+    return {"stride": pair(stride), "padding": pair(padding), "dilation": pair(dilation), "groups": groups}
+
+
+@translates("conv2d")
+def conv2d(low, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    padding = padding_of(low, padding, low.value(weight).shape[2:], pair(stride), pair(dilation))
+    return low.result("conv2d", [input, weight, bias], window(stride, padding, dilation, groups))
+
+
+def padding_of(low, padding, kernel, stride, dilation):
+    """PyTorch's 'valid' and 'same' as numbers."""
+    if not isinstance(padding, str):
+        return pair(padding)
+    if padding == "valid":
+        return [0, 0]
+    spans = [d * (k - 1) for d, k in zip(dilation, kernel)]
+    if any(span % 2 for span in spans):
+        raise low.refusal("pads by 'same' with a kernel of even size, so more on one side")
+    return [span // 2 for span in spans]
+
+
+@translates("conv1d")
+def conv1d(low, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """A convolution of images of one row."""
+    x, w = low.value(input), low.value(weight)
+    last = lambda numbers: numbers if isinstance(numbers, int) else numbers[0]
+    if isinstance(padding, str):
+        padding = padding_of(low, padding, (1, w.shape[2]), [1, last(stride)], [1, last(dilation)])[1]
+    options = {"stride": [1, last(stride)], "padding": [0, last(padding)], "dilation": [1, last(dilation)],
+               "groups": groups}
+    image = reshaped(low, x, (*x.shape[:2], 1, x.shape[2]))
+    kernel = reshaped(low, w, (*w.shape[:2], 1, w.shape[2]))
+    shape = tuple(low.form().shape)
+    return reshaped(low, Value(low.emit("conv2d", [image, kernel, bias], options), (*shape[:2], 1, shape[2])), shape)
+
+
+@translates("conv_transpose2d")
+def conv_transpose2d(low, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """The gradient of a convolution by its input."""
+    options = window(stride, padding, dilation, groups) | {"input_size": list(low.form().shape[2:])}
+    result = low.result("conv2d_backward_data", [input, weight], options)
+    if bias is None:
+        return result
+    return low.result("add", [result, reshaped(low, low.value(bias), (result.shape[1], 1, 1))])
+
+
+def one_by_one(low, weight, bias, extent):
+    """Scale and offset, with ones and zeros for those that are left out."""
+    scale = low.value(torch.ones(extent) if weight is None else weight)
+    return scale, low.value(torch.zeros(extent) if bias is None else bias)
+
+
+@translates("batch_norm")
+def batch_norm(low, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
+    x = low.value(low._used(input))
+    form = tuple(low.form().shape)
+    if x.rank > 2:
+        x = reshaped(low, x, (*x.shape[:2], x.shape[2], product_of(x.shape[3:])))
+    gamma, beta = one_by_one(low, low._used(weight), low._used(bias), x.shape[1])
+    epsilon = {"epsilon": float(eps)}
+    if training:
+        y, mean, variance, *_ = low.emit("batch_norm", [x, gamma, beta], epsilon, which=None)
+        if running_mean is not None:
+            low.add_statistics([(3, mean), (4, variance)], momentum, x)
+    else:
+        if running_mean is None:
+            raise low.refusal("has no running statistics, so it normalises by the samples of a batch in evaluation")
+        statistics = [low.state_parameter(argument) for argument in (3, 4)]
+        y = low.emit("batch_norm_inference", [x, gamma, beta, *statistics], epsilon)
+    return reshaped(low, Value(y, x.shape), form) if len(form) != x.rank else Value(y, form)
+
+
+def product_of(extents):
+    return shaping.product(extents)
+
+
+@translates("layer_norm")
+def layer_norm(low, input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+    x = low.value(input)
+    extent = product_of(normalized_shape)
+    gamma, beta = one_by_one(low, weight, bias, list(normalized_shape))
+    form = tuple(low.form().shape)
+    if len(normalized_shape) > 1:
+        x = reshaped(low, x, (*x.shape[:-len(normalized_shape)], extent))
+        gamma, beta = reshaped(low, gamma, (extent,)), reshaped(low, beta, (extent,))
+    y = Value(low.emit("layer_norm", [x, gamma, beta], {"epsilon": float(eps)}), x.shape)
+    return reshaped(low, y, form) if len(normalized_shape) > 1 else y
+
+
+@translates("group_norm")
+def group_norm(low, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
+    x = low.value(input)
+    channels = x.shape[1]
+    extent = channels // num_groups * product_of(x.shape[2:])
+    grouped = reshaped(low, x, (x.shape[0], num_groups, extent))
+    ones, zeros = low.value(torch.ones(extent)), low.value(torch.zeros(extent))
+    normal = Value(low.emit("layer_norm", [grouped, ones, zeros], {"epsilon": float(eps)}), grouped.shape)
+    y = reshaped(low, normal, x.shape)
+    aligned = (channels, *[1] * (x.rank - 2))
+    if weight is not None:
+        y = low.result("mul", [y, reshaped(low, low.value(weight), aligned)])
+    return y if bias is None else low.result("add", [y, reshaped(low, low.value(bias), aligned)])
+
+
+@translates("instance_norm")
+def instance_norm(low, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
+    if running_mean is not None:
+        raise low.refusal("has running statistics, which Telar keeps for batch norms only")
+    x = low._used(input)
+    return group_norm(low, x, low.value(x).shape[1], low._used(weight), low._used(bias), eps)
+
+
+@translates("embedding")
+def embedding(low, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    table = low.value(weight)
+    if scale_grad_by_freq:
+        raise low.refusal("scales gradients by the frequency of tokens in the batch")
+    if padding_idx >= 0:
+        mask = torch.ones(table.shape[0], 1)
+        mask[padding_idx] = 0
+        low.require_zero_row(0, padding_idx)
+        table = Value(low.emit("mul", [table, mask]), table.shape)
+    if isinstance(indices, torch.Tensor):
+        return shaping.rows(low, table, indices)
+    if isinstance(indices, Repeated):
+        return shaping.expanded(low, shaping.rows(low, table, indices.tensor), tuple(low.form().shape))
+    return low.result("embedding", [indices, table])
+
+
+@translates("max_pool2d", "max_pool1d")
+def max_pool(low, self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
+    if any(d != 1 for d in pair(dilation)) or (ceil_mode and not exact(low, self, kernel_size, stride, padding)):
+        raise low.refusal("has a dilation or rounds up the number of windows")
+    return pooled(low, "max_pool", self, kernel_size, stride, padding)
+
+
+@translates("avg_pool2d", "avg_pool1d")
+def average_pool(low, self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True,
+                 divisor_override=None):
+    padded = any(pair(padding))
+    if (ceil_mode and not exact(low, self, kernel_size, stride, padding)) or divisor_override or (
+            padded and not count_include_pad):
+        raise low.refusal("rounds up the number of windows, or has another divisor than the size of a window")
+    return pooled(low, "average_pool", self, kernel_size, stride, padding)
+
+
+def exact(low, x, kernel, stride, padding):
+    """Whether the windows fill the image, so that nothing is rounded."""
+    sizes = low.value(x).shape[2:]
+    return all((size + 2 * p - k) % s == 0
+               for size, k, s, p in zip(sizes, pair(kernel), pair(stride or kernel), pair(padding)))
+
+
+def pooled(low, name, x, kernel, stride, padding):
+    value = low.value(x)
+    options = {"kernel": pair(kernel), "stride": pair(stride or kernel), "padding": pair(padding)}
+    if value.rank == 4:
+        return low.result(name, [value], options)
+    options = {key: [{"kernel": 1, "stride": 1, "padding": 0}[key], numbers[1]] for key, numbers in options.items()}
+    image = reshaped(low, value, (*value.shape[:2], 1, value.shape[2]))
+    shape = tuple(low.form().shape)
+    return reshaped(low, Value(low.emit(name, [image], options), (*shape[:2], 1, shape[2])), shape)
+
+
+@translates("adaptive_avg_pool2d")
+def adaptive_average_pool(low, self, output_size):
+    value = low.value(self)
+    sizes, wanted = value.shape[2:], low.form().shape[2:]
+    if tuple(sizes) == tuple(wanted):
+        return value
+    if tuple(wanted) == (1, 1):
+        return low.result("reduce_mean", [value], {"axes": [2, 3], "keep_dims": True})
+    if all(want % size == 0 for size, want in zip(sizes, wanted)):
+        return shaping.upsample(low, value)
+    if any(size % want for size, want in zip(sizes, wanted)):
+        return shaping.resized(low, value, torch.nn.functional.adaptive_avg_pool2d)
+    kernel = [size // want for size, want in zip(sizes, wanted)]
+    return low.result("average_pool", [value], {"kernel": kernel, "stride": kernel, "padding": [0, 0]})
+
+
+@translates("adaptive_max_pool2d")
+def adaptive_max_pool(low, self, output_size):
+    value = low.value(self)
+    sizes, wanted = value.shape[2:], low.form().shape[2:]
+    if any(size % want for size, want in zip(sizes, wanted)):
+        raise low.refusal(f"pools {tuple(sizes)} to {tuple(wanted)}, by windows of different sizes")
+    kernel = [size // want for size, want in zip(sizes, wanted)]
+    return [low.result("max_pool", [value], {"kernel": kernel, "stride": kernel, "padding": [0, 0]}), None]
+
+
+@translates("adaptive_avg_pool1d")
+def adaptive_average_pool1d(low, self, output_size):
+    value = low.value(self)
+    size, want = value.shape[2], low.form().shape[2]
+    if size % want:
+        raise low.refusal(f"pools {size} to {want}, by windows of different sizes")
+    apart = reshaped(low, value, (*value.shape[:2], want, size // want))
+    return low.result("reduce_mean", [apart], {"axes": [3], "keep_dims": False})
+
+
+@translates("scaled_dot_product_attention")
+def attention(low, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """softmax(q · kᵀ · scale + mask) · v."""
+    q, k, v = (low.value(tensor) for tensor in (query, key, value))
+    if enable_gqa:
+        raise low.refusal("shares keys among queries (enable_gqa)")
+    factor = q.shape[-1]**-0.5 if scale is None else scale
+    shape = (*q.shape[:-1], k.shape[-2])
+    scores = Value(low.emit("matmul", [scaled(low, q, factor), k], {"transpose_a": False, "transpose_b": True}), shape)
+    if is_causal:
+        attn_mask = torch.ones(shape[-2], shape[-1], dtype=torch.bool).tril()
+    if attn_mask is not None:
+        scores = Value(low.emit("add", [scores, additive_mask(low, attn_mask)]), shape)
+    weights = Value(low.emit("softmax", [scores], {"axis": len(shape) - 1}), shape)
+    weights = dropped(low, weights, dropout_p)
+    return low.result("matmul", [weights, v], {"transpose_a": False, "transpose_b": False})
+
+
+def additive_mask(low, mask):
+    """A mask as numbers that are added to scores. Infinities become numbers whose exponential is 0, too."""
+    if isinstance(mask, HostValue) and mask.dtype == torch.bool:
+        value = low.value(mask)
+        return scaled(low, Value(low.emit("add", [value, -1.0]), value.shape), 1e30)
+    if not isinstance(mask, torch.Tensor):
+        return mask
+    numbers = torch.zeros(mask.shape).masked_fill(~mask, -1e30) if mask.dtype == torch.bool else mask.float()
+    if bool((numbers <= -1e30).all(dim=-1).any()):
+        raise low.refusal("masks all keys of a query")
+    return numbers.clamp(min=-1e30)
+
+
+MOST_STEPS = 512  # of a recurrent layer whose steps are written out
+
+
+@translates("lstm", "gru", "rnn_tanh", "rnn_relu")
+def recurrent(low, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    """Layers of one or two directions. Those of Telar begin with zeros; the steps of others are written out."""
+    kind = low.operation()
+    states = hx if isinstance(hx, (list, tuple)) else [hx]
+    x = low.value(input)
+    x = x if batch_first else shaping.permuted(low, x, [1, 0, 2])
+    each, directions = 4 if has_biases else 2, 2 if bidirectional else 1
+    finals = []
+    for layer in range(num_layers):
+        if layer and train:
+            x = dropped(low, x, dropout)
+        outputs = []
+        for direction in range(directions):
+            number = layer * directions + direction
+            weights = [*params[number * each:(number + 1) * each], None, None][:4]
+            turned = shaping.along(low, x, 1, torch.eye(x.shape[1]).flip(0)) if direction else x
+            y, final = one_direction(low, kind, turned, weights, [initial(low, state, number) for state in states])
+            outputs.append(shaping.along(low, y, 1, torch.eye(x.shape[1]).flip(0)) if direction else y)
+            finals.append([reshaped(low, state, (1, *state.shape)) for state in final])
+        x = shaping.joined(low, outputs, 2) if bidirectional else outputs[0]
+    last = [shaping.joined(low, list(layers), 0) if len(layers) > 1 else layers[0] for layers in zip(*finals)]
+    return [x if batch_first else shaping.permuted(low, x, [1, 0, 2]), *last]
+
+
+def initial(low, state, number):
+    """The state [N, H] with which a layer begins, or None for zeros. state: of all layers, [layers, N, H]."""
+    if is_zero(state):
+        return None
+    value = low.value(state)
+    one = shaping.part(low, value, 0, number, number + 1)
+    return reshaped(low, one, value.shape[1:])
+
+
+def is_zero(state):
+    if isinstance(state, Uniform):
+        return state.number == 0
+    return isinstance(state, torch.Tensor) and not bool(state.any())
+
+
+def one_direction(low, kind, x, weights, begin):
+    """The hidden states [N, T, H] of x [N, T, I], and the last state [N, H] of each kind."""
+    hidden = low.value(weights[1]).shape[1]
+    last = (x.shape[0], hidden)
+    if kind in ("lstm", "gru") and all(state is None for state in begin):
+        y, *final = low.emit(kind, [x, *weights], which=None)
+        return Value(y, (*x.shape[:2], hidden)), [Value(id, last) for id in final[:len(begin)]]
+    if x.shape[1] > MOST_STEPS:
+        raise low.refusal(f"has a state to begin with, or is not an LSTM or GRU, and more than {MOST_STEPS} steps")
+    states = [low.ones(last, 0.0) if state is None else state for state in begin]
+    outputs = []
+    for step in shaping.parts(low, x, 1, [1] * x.shape[1]):
+        states = CELLS[kind](low, reshaped(low, step, (x.shape[0], x.shape[2])), states, *weights)
+        outputs.append(reshaped(low, states[0], (x.shape[0], 1, hidden)))
+    return (shaping.joined(low, outputs, 1) if len(outputs) > 1 else outputs[0]), states
+
+
+def gates(low, x, weight, bias, count):
+    """The parts of a linear layer's result."""
+    rows = low.value(weight).shape[0]
+    together = Value(low.emit("linear", [x, weight, bias]), (x.shape[0], rows))
+    return shaping.parts(low, together, 1, [rows // count] * count)
+
+
+def two(low, name, a, b):
+    return Value(low.emit(name, [a, b]), a.shape)
+
+
+def one(low, name, x):
+    return Value(low.emit(name, [x]), x.shape)
+
+
+def lstm_cell(low, x, states, w_ih, w_hh, b_ih=None, b_hh=None):
+    h, c = states
+    of_x, of_h = gates(low, x, w_ih, b_ih, 4), gates(low, h, w_hh, b_hh, 4)
+    i, f, g, o = (two(low, "add", a, b) for a, b in zip(of_x, of_h))
+    kept = two(low, "mul", one(low, "sigmoid", f), c)
+    c = two(low, "add", kept, two(low, "mul", one(low, "sigmoid", i), one(low, "tanh", g)))
+    return [two(low, "mul", one(low, "sigmoid", o), one(low, "tanh", c)), c]
+
+
+def gru_cell(low, x, states, w_ih, w_hh, b_ih=None, b_hh=None):
+    (h,) = states
+    of_x, of_h = gates(low, x, w_ih, b_ih, 3), gates(low, h, w_hh, b_hh, 3)
+    r, z = (one(low, "sigmoid", two(low, "add", of_x[i], of_h[i])) for i in (0, 1))
+    n = one(low, "tanh", two(low, "add", of_x[2], two(low, "mul", r, of_h[2])))
+    return [two(low, "add", n, two(low, "mul", z, two(low, "add", h, scaled(low, n, -1))))]
+
+
+def plain_cell(activation):
+    def cell(low, x, states, w_ih, w_hh, b_ih=None, b_hh=None):
+        (of_x,), (of_h,) = gates(low, x, w_ih, b_ih, 1), gates(low, states[0], w_hh, b_hh, 1)
+        return [one(low, activation, two(low, "add", of_x, of_h))]
+
+    return cell
+
+
+CELLS = {"lstm": lstm_cell, "gru": gru_cell, "rnn_tanh": plain_cell("tanh"), "rnn_relu": plain_cell("relu")}
+
+
+@translates("lstm_cell")
+def one_lstm_cell(low, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    return lstm_cell(low, low.value(input), [low.value(state) for state in hx], w_ih, w_hh, b_ih, b_hh)
+
+
+@translates("gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
+def one_cell(low, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    kind = low.operation().removesuffix("_cell")
+    return CELLS[kind](low, low.value(input), [low.value(hx)], w_ih, w_hh, b_ih, b_hh)[0]
+
+
+@translates("cosine_similarity")
+def cosine_similarity(low, x1, x2, dim=1, eps=1e-8):
+    a, b = low.value(x1), low.value(x2)
+    axis = dim % a.rank
+    shape = tuple(extent for i, extent in enumerate(a.shape) if i != axis)
+
+    def dot(x, y):
+        product = Value(low.emit("mul", [x, y]), a.shape)
+        return Value(low.emit("reduce_sum", [product], {"axes": [axis], "keep_dims": False}), shape)
+
+    def inverse_norm(x):
+        limited = low.emit("clamp", [dot(x, x)], {"least": eps * eps, "most": 3.4e38})
+        return Value(low.emit("pow", [Value(limited, shape)], {"exponent": -0.5}), shape)
+
+    both = Value(low.emit("mul", [inverse_norm(a), inverse_norm(b)]), shape)
+    return low.result("mul", [dot(a, b), both])

@@ -1,0 +1,72 @@
+"""Random operations. Their draws depend on the sample, so that they are the same under any division of a batch."""
+
+import torch
+
+from telar.torch.operations.registry import Registry
+from telar.torch.operations.elementwise import scaled
+from telar.torch.values import Uniform, Value
+
+TRANSLATIONS = Registry()
+translates = TRANSLATIONS.translates
+
+
+def dropped(low, x, rate):
+    """Dropout of a tensor whose axis 0 is the samples."""
+    if low.check or rate == 0:
+        return x
+    if not low.is_batch(x.shape[0]):
+        raise low.refusal("drops elements of a tensor whose axis 0 is not the samples")
+    sample, random = low.random_inputs()
+    return Value(low.emit("dropout", [x, sample, random], {"rate": float(rate)}), x.shape)
+
+
+@translates("dropout")
+def dropout(low, p, train, input=None, self=None):
+    x = low.value(self if input is None else input)
+    return dropped(low, x, p) if train else x
+
+
+@translates("feature_dropout")
+def feature_dropout(low, input, p, train):
+    """Whole channels."""
+    x = low.value(input)
+    if not train or low.check or p == 0:
+        return x
+    mask = dropped(low, low.ones((*x.shape[:2], *[1] * (x.rank - 2))), p)
+    return low.result("mul", [x, mask])
+
+
+@translates("randn_like", "randn")
+def normal(low, self=None, **_):
+    """Standard normal numbers."""
+    shape = tuple(low.form().shape)
+    if low.check:
+        return low.ones(shape)
+    if not low.is_batch(shape[0]) or any(not isinstance(extent, int) for extent in shape[1:]):
+        raise low.refusal("draws numbers for a tensor whose axis 0 is not the samples")
+    return Value(low.emit("random_normal", [*low.random_inputs()], {"shape": list(shape[1:])}), shape)
+
+
+@translates("bernoulli_", "bernoulli")
+def bernoulli(low, self, p=0.5, generator=None):
+    """1 with probability p, else 0."""
+    ones = low.ones(tuple(low.form().shape))
+    if low.check:
+        return ones
+    return scaled(low, dropped(low, ones, 1 - p), p)
+
+
+def uniform(*names, number):
+    @translates(*names)
+    def translate(low, **arguments):
+        form = low.form()
+        if all(isinstance(extent, int) for extent in form.shape):
+            return torch.full(form.shape, number(arguments), dtype=form.dtype)
+        return Uniform(number(arguments), tuple(form.shape))
+
+    return translate
+
+
+uniform("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", number=lambda _: 0.0)
+uniform("ones", "ones_like", "new_ones", number=lambda _: 1.0)
+uniform("full", "full_like", "new_full", number=lambda arguments: float(arguments["fill_value"]))

@@ -1,0 +1,152 @@
+"""Sums, means and maxima; and what depends on all elements along an axis."""
+
+import math
+
+from telar.torch.operations.registry import Registry
+from telar.torch.operations.elementwise import TRANSLATIONS as TRANSLATIONS_OF_ELEMENTS
+from telar.torch.operations.elementwise import scaled
+from telar.torch.values import Total, Value
+
+TRANSLATIONS = Registry()
+translates = TRANSLATIONS.translates
+
+
+def axes_of(value, dim):
+    """All axes, or those given, from 0."""
+    if dim is None or dim == []:
+        return list(range(value.rank))
+    return sorted(axis % max(value.rank, 1) for axis in ([dim] if isinstance(dim, int) else dim))
+
+
+def total_of(low, x, reduction=Total.MEAN):
+    """The sum or mean of all elements, which is one over the samples; of what does not depend on them, itself."""
+    items = low.items(x.shape)
+    if items is None:
+        name = "reduce_mean" if reduction is Total.MEAN else "reduce_sum"
+        return Value(low.emit(name, [x], {"axes": list(range(x.rank)), "keep_dims": False}), ()) if x.rank else x
+    total = Value(low.emit("reduce_sum", [x], {"axes": list(range(x.rank)), "keep_dims": False}), (), False, reduction)
+    return scaled(low, total, 1 / items) if reduction is Total.MEAN else total
+
+
+def reduce(low, name, x, dim, keepdim):
+    value = low.value(x)
+    axes = axes_of(value, dim)
+    depends = [axis for axis in axes if not isinstance(value.shape[axis], int)]
+    if not depends:
+        if not axes:
+            return value
+        return low.like(low.emit(name, [value], {"axes": axes, "keep_dims": bool(keepdim)}))
+    if len(axes) < value.rank or keepdim or name == "reduce_max":
+        raise low.refusal("reduces the axis of the samples, so a sample depends on others")
+    return total_of(low, value, Total.MEAN if name == "reduce_mean" else Total.SUM)
+
+
+@translates("sum")
+def total(low, self, dim=None, keepdim=False, dtype=None):
+    return reduce(low, "reduce_sum", self, dim, keepdim)
+
+
+@translates("mean")
+def mean(low, self, dim=None, keepdim=False, dtype=None):
+    return reduce(low, "reduce_mean", self, dim, keepdim)
+
+
+@translates("amax")
+def amax(low, self, dim=(), keepdim=False):
+    return reduce(low, "reduce_max", self, list(dim), keepdim)
+
+
+@translates("max")
+def greatest(low, self, dim=None, keepdim=False, other=None):
+    """The values; positions of maxima cannot be used."""
+    if other is not None:
+        return TRANSLATIONS_OF_ELEMENTS["maximum"](low, self, other)
+    values = reduce(low, "reduce_max", self, dim, keepdim)
+    return values if dim is None else [values, None]
+
+
+@translates("var", "std")
+def variance(low, self, dim=None, unbiased=True, correction=None, keepdim=False):
+    value = low.value(self)
+    axes = axes_of(value, dim)
+    if any(not isinstance(value.shape[axis], int) for axis in axes):
+        raise low.refusal("reduces the axis of the samples, so a sample depends on others")
+    count = math.prod(value.shape[axis] for axis in axes)
+    removed = (1 if unbiased else 0) if correction is None else correction
+    centre = low.emit("reduce_mean", [value], {"axes": axes, "keep_dims": True})
+    shape = tuple(1 if axis in axes else extent for axis, extent in enumerate(value.shape))
+    difference = Value(low.emit("add", [value, scaled(low, Value(centre, shape), -1)]), value.shape)
+    squares = Value(low.emit("mul", [difference, difference]), value.shape)
+    sums = low.like(low.emit("reduce_sum", [squares], {"axes": axes, "keep_dims": bool(keepdim)}))
+    result = scaled(low, sums, 1 / (count - removed))
+    return low.result("pow", [result], {"exponent": 0.5}) if low.operation() == "std" else result
+
+
+@translates("linalg_vector_norm", "norm")
+def norm(low, self, ord=2, dim=None, keepdim=False, dtype=None, p=2):
+    if ord != 2 or p != 2:
+        raise low.refusal("is another norm than the second")
+    value = low.value(self)
+    squares = Value(low.emit("mul", [value, value]), value.shape)
+    sums = reduce(low, "reduce_sum", squares, dim, keepdim)
+    if sums.total:
+        raise low.refusal("is the norm over all samples, which is not a sum over them")
+    return low.result("pow", [sums], {"exponent": 0.5})
+
+
+@translates("_weight_norm")
+def weight_norm(low, v, g, dim=0):
+    """v · g / ‖v‖, with a norm for each item of an axis."""
+    value = low.value(v)
+    axes = [axis for axis in range(value.rank) if axis != dim % value.rank]
+    squares = Value(low.emit("mul", [value, value]), value.shape)
+    scale = low.value(g)
+    sums = Value(low.emit("reduce_sum", [squares], {"axes": axes, "keep_dims": True}), scale.shape)
+    inverse = Value(low.emit("pow", [sums], {"exponent": -0.5}), scale.shape)
+    return low.result("mul", [value, Value(low.emit("mul", [scale, inverse]), scale.shape)])
+
+
+@translates("softmax")
+def softmax(low, self, dim, dtype=None):
+    value = low.value(self)
+    return low.result("softmax", [value], {"axis": axis_of_one(low, value, dim)})
+
+
+@translates("log_softmax")
+def log_softmax(low, self, dim, dtype=None):
+    value = low.value(self)
+    axis = axis_of_one(low, value, dim)
+    result = log_normalised(low, value, axis)
+    low.logits[result.id] = (value, axis)
+    return result
+
+
+def log_normalised(low, value, axis):
+    """log softmax along an axis."""
+    reduced = {"axes": [axis], "keep_dims": True}
+    shape = tuple(1 if i == axis else extent for i, extent in enumerate(value.shape))
+    greatest = Value(low.emit("reduce_max", [value], reduced), shape)
+    shifted = Value(low.emit("add", [value, scaled(low, greatest, -1)]), value.shape)
+    powers = Value(low.emit("exp", [shifted]), value.shape)
+    logarithm = Value(low.emit("log", [Value(low.emit("reduce_sum", [powers], reduced), shape)]), shape)
+    return Value(low.emit("add", [shifted, scaled(low, logarithm, -1)]), value.shape)
+
+
+@translates("logsumexp")
+def logsumexp(low, self, dim, keepdim=False):
+    value = low.value(self)
+    axis = axis_of_one(low, value, dim if isinstance(dim, int) else dim[0])
+    reduced = {"axes": [axis], "keep_dims": True}
+    shape = tuple(1 if i == axis else extent for i, extent in enumerate(value.shape))
+    greatest = Value(low.emit("reduce_max", [value], reduced), shape)
+    powers = Value(low.emit("exp", [Value(low.emit("add", [value, scaled(low, greatest, -1)]), value.shape)]), value.shape)
+    logarithm = Value(low.emit("log", [Value(low.emit("reduce_sum", [powers], reduced), shape)]), shape)
+    kept = Value(low.emit("add", [greatest, logarithm]), shape)
+    return kept if keepdim else low.result("reshape", [kept], {"dims": low.dims(low.form().shape)})
+
+
+def axis_of_one(low, value, dim):
+    axis = dim % max(value.rank, 1)
+    if not isinstance(value.shape[axis], int):
+        raise low.refusal("runs along the axis of the samples, so a sample depends on others")
+    return axis

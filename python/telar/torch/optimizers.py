@@ -1,0 +1,92 @@
+"""PyTorch's optimizers as Telar's: their options and their state."""
+
+import dataclasses
+
+import torch
+
+from telar.torch.values import Refusal
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerForm:
+    """An optimizer of Telar, with the names of its options and of its state in PyTorch.
+
+    refused: options of PyTorch's that must have these values.
+    """
+
+    name: str
+    options: dict
+    slots: dict
+    refused: dict
+
+
+_SGD = OptimizerForm("sgd", {"momentum": "momentum", "weight_decay": "weight_decay", "nesterov": "nesterov"},
+                     {"momentum": "momentum_buffer"}, {"dampening": 0, "maximize": False})
+_ADAM = OptimizerForm("adam", {"beta1": ("betas", 0), "beta2": ("betas", 1), "epsilon": "eps",
+                               "weight_decay": "weight_decay"},
+                      {"adam_m": "exp_avg", "adam_v": "exp_avg_sq"}, {"amsgrad": False, "maximize": False})
+_RMSPROP = OptimizerForm("rmsprop", {"alpha": "alpha", "epsilon": "eps", "momentum": "momentum",
+                                     "weight_decay": "weight_decay"},
+                         {"rmsprop_s": "square_avg", "rmsprop_b": "momentum_buffer"},
+                         {"centered": False, "maximize": False})
+_ADAGRAD = OptimizerForm("adagrad", {"lr_decay": "lr_decay", "epsilon": "eps", "weight_decay": "weight_decay"},
+                         {"adagrad_s": "sum"}, {"initial_accumulator_value": 0, "maximize": False})
+
+
+def form_of(optimizer):
+    """The form of an optimizer. Raises Refusal for one that Telar does not have."""
+    kind = type(optimizer)
+    if kind is torch.optim.Adam:
+        decoupled = any(group.get("decoupled_weight_decay") for group in optimizer.param_groups)
+        return dataclasses.replace(_ADAM, name="adamw") if decoupled else _ADAM
+    if kind is torch.optim.AdamW:
+        return dataclasses.replace(_ADAM, name="adamw")
+    forms = {torch.optim.SGD: _SGD, torch.optim.RMSprop: _RMSPROP, torch.optim.Adagrad: _ADAGRAD}
+    if kind not in forms:
+        raise Refusal(f"Telar has no optimizer {kind.__name__}; it has SGD, Adam, AdamW, RMSprop and Adagrad")
+    return forms[kind]
+
+
+def options_of(optimizer):
+    """The options of Telar's optimizer. Raises Refusal for values that Telar does not have."""
+    form = form_of(optimizer)
+    first = optimizer.param_groups[0]
+    for group in optimizer.param_groups:
+        for option, right in form.refused.items():
+            if group.get(option, right) != right:
+                raise Refusal(f"Telar's {form.name} has no {option}; it must be {right}")
+        for option in first:
+            if option not in ("params", "initial_lr", "param_names") and group[option] != first[option]:
+                raise Refusal(f"the groups of the optimizer differ in '{option}'; Telar has one value for all parameters")
+
+    def value(place):
+        held = first[place[0]][place[1]] if isinstance(place, tuple) else first[place]
+        return bool(held) if isinstance(held, bool) else float(held)
+
+    return {option: value(place) for option, place in form.options.items()}
+
+
+def steps_of(optimizer):
+    """How many steps it has made."""
+    counts = {int(state["step"]) for state in optimizer.state.values() if "step" in state}
+    if len(counts) > 1:
+        raise Refusal("the optimizer has made different numbers of steps for its parameters")
+    if counts:
+        return counts.pop()
+    return 1 if any(state for state in optimizer.state.values()) else 0
+
+
+def set_state(optimizer, tensor, slots, step):
+    """Writes the optimizer's state of one parameter. slots: arrays by Telar's names."""
+    form = form_of(optimizer)
+    state = optimizer.state[tensor]
+    for slot, values in slots.items():
+        name = form.slots[slot]
+        found = torch.from_numpy(values).reshape(tensor.shape).to(tensor.device)
+        if isinstance(state.get(name), torch.Tensor):
+            state[name].copy_(found)
+        else:
+            state[name] = found
+    if form.name != "sgd":
+        state["step"] = torch.tensor(float(step)) if not isinstance(state.get("step"), torch.Tensor) else \
+            state["step"].fill_(float(step))

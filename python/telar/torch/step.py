@@ -1,0 +1,172 @@
+"""A training step of PyTorch's module on Telar's engine."""
+
+import numpy
+import torch
+
+from telar import _native
+from telar.loaded import as_input
+from telar.torch import optimizers
+from telar.torch.capture import Capture
+from telar.torch.check import require_equal, require_unchanged
+from telar.torch.values import Refusal
+
+
+class Step:
+    """Makes the steps of a training loop: forward, loss, backward, and the optimizer's step, in parallel.
+
+        step = telar.torch.Step(model, nn.CrossEntropyLoss(), optimizer, strategy="mirrored", replicas=2)
+        for batch in loader:
+            loss = step(*batch)
+        step.sync()
+
+    The module is captured at the first batch, for batches of any size, and its loss and gradients of that batch
+    are compared with PyTorch's. What Telar cannot train as it is raises telar.Error with the reason.
+
+    model: the module. It keeps its values until sync().
+    loss: a criterion, called with the prediction and the last tensor of the batch; or a function of the module and
+        the batch that returns one number: `lambda model, a, b, y: ...`.
+    optimizer: torch.optim's SGD, Adam, AdamW, RMSprop or Adagrad. Its learning rate is read at each step.
+    strategy: a name of telar.strategies() without servers; its options follow as keywords, `replicas=2`.
+    threads: of all workers together; 0: those that this process may use.
+    clip_norm: the greatest norm of the gradient, as torch.nn.utils.clip_grad_norm_ has it.
+    precision: "f32", or "bf16" for products and convolutions.
+    check: whether the first batch is compared with PyTorch.
+    """
+
+    def __init__(self, model, loss, optimizer, /, *, strategy="single", threads=0, clip_norm=None, precision="f32",
+                 seed=0, check=True, **options):
+        if precision not in ("f32", "bf16"):
+            raise Refusal(f"the precision is '{precision}'; it must be f32 or bf16")
+        if strategy not in _native.strategies():
+            raise Refusal(f"there is no strategy '{strategy}'; there are {', '.join(_native.strategies())}")
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        if "batch_norm" in _native.strategy_options(strategy):
+            options.setdefault("batch_norm", "synchronised")  # the module's own: statistics of the whole batch
+        self.strategy, self.options = strategy, options
+        self._threads, self._clip_norm, self._bf16, self._seed = threads, clip_norm or 0.0, precision == "bf16", seed
+        self._check = check
+        self._form = optimizers.options_of(optimizer)
+        self._captured = self._session = None
+        self._step = optimizers.steps_of(optimizer)
+        self._samples = 0
+        self._last = None  # the last batch, with which sync() compares
+
+    def __call__(self, *batch):
+        """Makes one step. Returns the loss of the batch, before the step."""
+        if self._session is None:
+            self._begin(batch)
+        groups = self.optimizer.param_groups
+        arrays = self._arrays(batch)
+        size = len(batch[0])
+        samples = numpy.arange(self._samples, self._samples + size)
+        divisor = 0 if self._captured.mean else 1
+        self._step += 1
+        sums, finite = self._session.train(arrays, samples, groups[0]["lr"], self._step, 0, divisor)
+        self._samples += size
+        self._last = batch
+        loss = sums[0] / size if self._captured.mean else sums[0]
+        if not finite:
+            raise Refusal(f"step {self._step} is not finite: its loss is {loss}; nothing was updated")
+        return loss
+
+    def evaluate(self, *batch):
+        """The loss of a batch in evaluation mode, by the current values."""
+        self._require_begun()
+        loss = self._session.evaluate(self._arrays(batch))[0]
+        return loss / len(batch[0]) if self._captured.mean else loss
+
+    def predict(self, *inputs):
+        """The module's output in evaluation mode, by the current values."""
+        self._require_begun()
+        return torch.from_numpy(self._session.predict(self._arrays(inputs)))
+
+    def sync(self):
+        """Writes parameters, running statistics and the optimizer's state into the module and the optimizer."""
+        if self._session is None:
+            return
+        slots = {}
+        with torch.no_grad():
+            for parameter, slot in self._session.state_names:
+                tensor = self._captured.tensors.get(parameter)
+                if tensor is None:
+                    continue
+                values = self._session.read_state(parameter, slot)
+                if slot:
+                    slots.setdefault(parameter, {})[slot] = values
+                else:
+                    tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
+            for parameter in self._trained():
+                optimizers.set_state(self.optimizer, self._captured.tensors[parameter], slots.get(parameter, {}),
+                                     self._step)
+            for layer in self.model.modules():
+                counter = getattr(layer, "num_batches_tracked", None)
+                if isinstance(counter, torch.Tensor):
+                    counter.fill_(self._step)
+
+        if self._check:
+            require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last))
+
+    def load(self):
+        """Takes the values of the module and of the optimizer, if they were changed since the last sync()."""
+        self._require_begun()
+        self._step = optimizers.steps_of(self.optimizer)
+        slots = optimizers.form_of(self.optimizer).slots
+        for parameter, slot in self._session.state_names:
+            tensor = self._captured.tensors.get(parameter)
+            if tensor is None:
+                continue
+            if slot:
+                state = self.optimizer.state.get(tensor, {}).get(slots[slot])
+                tensor = torch.zeros_like(tensor) if state is None else state
+            self._session.write_state(parameter, slot, numbers(tensor))
+
+    def save(self, path):
+        """Writes the model with its current values to a file: `telar train`, `telar.load`."""
+        self._require_begun()
+        if self._captured.host:
+            raise Refusal("PyTorch computes a part of the module's inputs of each batch, such as masks, so a file of it would "
+                          "not be enough; compute them before, and give them as tensors of the batch")
+        values = {name: self._session.read_state(name) for name, _, _ in self._captured.model.parameters}
+        self._captured.model.write(str(path), values)
+
+    def _trained(self):
+        """The names of the parameters that the optimizer changes."""
+        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        return {name for name, p in self.model.named_parameters() if p.requires_grad and id(p) in held}
+
+    def _begin(self, batch):
+        trained = self._trained()
+        if not trained:
+            raise Refusal("the optimizer has no parameter of the module that requires a gradient")
+        programs = Capture(self.model, self.loss, batch, trained)
+        self._captured = programs.model()
+        if self._check:
+            require_equal(programs, batch, arrays_of, self._threads)
+        name = optimizers.form_of(self.optimizer).name
+        self._session = _native.Session(self._captured.model, len(batch[0]), name, self._form, self.strategy,
+                                        self.options, self._clip_norm, self._bf16, self._threads, self._seed)
+        if self._step:
+            self.load()
+
+    def _arrays(self, batch):
+        return arrays_of(self._captured, batch)
+
+    def _require_begun(self):
+        if self._session is None:
+            raise Refusal("no step has been made; the module is captured at the first one")
+
+
+def arrays_of(captured, batch):
+    """A batch as arrays by the names of the model's inputs."""
+    arrays = {name: as_input(tensor.detach().cpu(), dtype, name)
+              for (name, dtype), tensor in zip(captured.inputs, batch) if dtype is not None}
+    for name, (dtype, function) in captured.host.items():
+        value = function(batch)
+        if value is not None:
+            arrays[name] = as_input(value.cpu(), dtype, name)
+    return arrays
+
+
+def numbers(tensor):
+    """A float32 array of at least one axis."""
+    return numpy.atleast_1d(tensor.detach().to("cpu", torch.float32).contiguous().numpy())

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""The package telar without any framework: graphs, sessions, files and predictions, against NumPy.
+
+    PYTHONPATH=build/release/python python tests/python/check_native.py [-k NAME]
+"""
+
+import os
+import tempfile
+import unittest
+
+import numpy
+
+import telar
+from telar import _native
+
+
+def graph(loss, prediction=False):
+    """y = x · Wᵀ + b, with the squared error as its loss, or with the output."""
+    builder = _native.GraphBuilder()
+    x = builder.input("x", "f32", [4, 3])
+    (y,) = builder.add("linear", [x, builder.parameter("w", [2, 3]), builder.parameter("b", [2])])
+    if prediction:
+        builder.output("prediction", y)
+        return builder
+    label = builder.input("label", "f32", [4, 2])
+    (total,) = builder.add(loss, [y, label])
+    builder.add("accumulate", [builder.metric("loss"), total])
+    return builder
+
+
+def linear_model(w, b):
+    training = graph("mean_squared_error")
+    parameters = [("w", "trained", 0.0, w), ("b", "trained", 0.0, b)]
+    return _native.Model.of_graphs("linear", training, graph("mean_squared_error"), graph("", prediction=True), parameters,
+                                   ["loss"])
+
+
+class Native(unittest.TestCase):
+    def setUp(self):
+        random = numpy.random.default_rng(1)
+        self.w, self.b = random.normal(size=(2, 3)).astype("f4"), random.normal(size=2).astype("f4")
+        self.x, self.y = random.normal(size=(5, 3)).astype("f4"), random.normal(size=(5, 2)).astype("f4")
+        self.model = linear_model(self.w, self.b)
+
+    def session(self, strategy="single", **options):
+        return _native.Session(self.model, 4, "sgd", {}, strategy, options)
+
+    def train(self, session, rate=0.1):
+        return session.train({"x": self.x, "label": self.y}, numpy.arange(5), rate, 1)
+
+    def test_step_is_that_of_numpy(self):
+        for strategy, options in (("single", {}), ("mirrored", {"replicas": 2})):
+            session = self.session(strategy, **options)
+            (loss,), finite = self.train(session)
+            error = self.x @ self.w.T + self.b - self.y
+            self.assertTrue(finite)
+            self.assertAlmostEqual(loss, float((error**2).mean(1).sum()), places=4)
+            gradient = error.T @ self.x / 5
+            numpy.testing.assert_allclose(session.read_gradient("w") / 5, gradient, rtol=1e-5, atol=1e-6)
+            numpy.testing.assert_allclose(session.read_state("w"), self.w - 0.1 * gradient, rtol=1e-5, atol=1e-6)
+
+    def test_file_has_what_was_trained(self):
+        session = self.session()
+        self.train(session)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.telar")
+            self.model.write(path, {"w": session.read_state("w"), "b": session.read_state("b")})
+            loaded = telar.load(path)
+        right = self.x @ session.read_state("w").T + session.read_state("b")
+        numpy.testing.assert_allclose(loaded.predict(self.x), right, rtol=1e-5, atol=1e-6)
+        self.assertAlmostEqual(loaded.evaluate(self.x, self.y)["loss"], float(((right - self.y)**2).mean()), places=5)
+        self.assertEqual(loaded.inputs, [("x", "f32", [3]), ("label", "f32", [2])])
+
+    def test_mistakes_are_sentences(self):
+        session = self.session()
+        for mistake, reason in (
+                (lambda: session.train({"x": self.x[:, :2], "label": self.y}, numpy.arange(5), 0.1, 1), "'x' must be f32"),
+                (lambda: session.train({"x": self.x, "label": self.y[:4]}, numpy.arange(5), 0.1, 1), "5 and 4 samples"),
+                (lambda: session.train({"x": self.x, "label": self.y}, numpy.arange(4), 0.1, 1), "4 sample ids"),
+                (lambda: _native.Model("/nowhere/m.telar"), "m.telar"),
+                (lambda: self.session("mirored"), "mirrored"),
+                (lambda: self.session("mirrored", replicas=0), "replicas"),
+                (lambda: self.session("downpour"), "workers of their own"),
+                (lambda: _native.Session(self.model, 4, "sgd", {"momentun": 1.0}, "single", {}), "momentum"),
+                (lambda: graph("mean_sqared_error"), "no operation"),
+                (lambda: session.write_state("w", "", numpy.zeros((3, 2), "f4")[:1]), "w")):
+            with self.assertRaisesRegex(telar.Error, reason):
+                mistake()
+
+    def test_mean_over_samples_is_refused(self):
+        training = _native.GraphBuilder()
+        x = training.input("x", "f32", [4, 3])
+        (y,) = training.add("linear", [x, training.parameter("w", [2, 3])])
+        (mean,) = training.add("reduce_mean", [y], {"axes": [0, 1], "keep_dims": False})
+        training.add("accumulate", [training.metric("loss"), mean])
+        with self.assertRaisesRegex(telar.Error, "sum over the samples"):
+            _native.Model.of_graphs("mean", training, training, training, [("w", "trained", 0.0, self.w)], ["loss"])
+
+    def test_labels_are_checked_before_they_are_used(self):
+        builders = []
+        for prediction in (False, False, True):
+            builder = _native.GraphBuilder()
+            tokens = builder.input("x", "i32", [4, 2])
+            first, second = builder.add("split", [tokens], {"axis": 1, "sizes": [1, 1]})
+            parts = [builder.add("embedding", [part, builder.parameter(name, [size, 3])])[0]
+                     for part, name, size in ((first, "a", 5), (second, "b", 9))]
+            (joined,) = builder.add("concat", parts, {"axis": 2})
+            (y,) = builder.add("reshape", [joined], {"dims": [-1, 6]})
+            if prediction:
+                builder.output("prediction", y)
+            else:
+                (total,) = builder.add("reduce_sum", [y], {"axes": [0, 1], "keep_dims": False})
+                builder.add("accumulate", [builder.metric("loss"), total])
+            builders.append(builder)
+        parameters = [("a", "trained", 0.0, numpy.ones((5, 3), "f4")), ("b", "trained", 0.0, numpy.ones((9, 3), "f4"))]
+        model = _native.Model.of_graphs("tokens", *builders, parameters, ["loss"])
+        session = _native.Session(model, 4, "sgd", {}, "single", {})
+        session.predict({"x": numpy.array([[4, 8]], "i4")})
+        for tokens, limit in (([[5, 8]], 4), ([[4, 9]], 8), ([[0, 0], [-1, 0]], 4)):
+            with self.assertRaisesRegex(telar.Error, f"knows 0 to {limit}"):
+                session.predict({"x": numpy.array(tokens, "i4")})
+
+    def test_values_that_would_change_are_refused(self):
+        self.assertEqual(telar.loaded.as_input(numpy.array([1, 2]), "i32", "x").dtype, numpy.int32)
+        with self.assertRaisesRegex(telar.Error, "32 bits"):
+            telar.loaded.as_input(numpy.array([2**31]), "i32", "x")
+        with self.assertRaisesRegex(telar.Error, "integers"):
+            telar.loaded.as_input(numpy.array([1.5]), "i32", "x")
+
+    def test_a_job_runs(self):
+        text = "data: {source: synthetic, samples: 200, shape: [4], classes: 2}\nmodel: {name: mlp}\ntraining: {epochs: 1}\n"
+        with tempfile.TemporaryDirectory() as folder:
+            job = os.path.join(folder, "job.yaml")
+            with open(job, "w", encoding="utf-8") as file:
+                file.write(text)
+            summary = telar.train(job, output=os.path.join(folder, "run"), **{"training.epochs": 2})
+            self.assertEqual(summary["epochs"], 2)
+            with self.assertRaisesRegex(telar.Error, "epoch"):
+                telar.train(job, output=os.path.join(folder, "other"), **{"training.epochs": "many"})
+
+    def test_strategies_are_those_of_the_command_line(self):
+        self.assertIn("downpour", telar.strategies())
+        self.assertIn("replicas", _native.strategy_options("mirrored"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

@@ -1,0 +1,549 @@
+#!/usr/bin/env python3
+"""telar.torch against PyTorch itself, on the models of models.py and on hostile constructs.
+
+    python tests/python/check_torch.py [-k NAME]
+
+It needs a PyTorch of 2.6 or later, and for some models torchvision and transformers; what is missing is named. PYTHONPATH
+must have the package telar (build/release/python).
+"""
+
+import copy
+import os
+import sys
+import tempfile
+import unittest
+import warnings
+
+import numpy
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+except ImportError:
+    print("check_torch: SKIPPED, there is no PyTorch")
+    sys.exit(77)
+
+import telar
+import telar.torch as tt
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from further_models import FURTHER  # noqa: E402: the folder must be on the path first
+from models import MODELS  # noqa: E402
+
+MODELS |= FURTHER
+
+warnings.filterwarnings("ignore")
+STEPS = 20
+BATCHES = (6, 4, 5)
+CHANCE = {"vae"}  # its noise cannot be that of PyTorch
+LARGE = {"resnet50", "vgg16", "densenet121", "efficientnet_b0", "convnext_tiny", "swin_t", "vit_b_16", "mobilenet_v2",
+         "mobilenet_v3_small", "resnet18"}
+
+
+def built(name, seed=0):
+    """A model without dropout, its loss, and batches."""
+    torch.manual_seed(seed)
+    try:
+        module, loss, make = MODELS[name]()
+    except ImportError as error:
+        raise unittest.SkipTest(f"{name}: {error}") from None
+    for layer in module.modules():
+        for rate in ("p", "dropout", "dropout_p"):
+            if isinstance(getattr(layer, rate, None), float):
+                setattr(layer, rate, 0.0)
+    return module, loss, make
+
+
+def loss_of(module, loss, batch):
+    return tt.capture.WithLoss(module, loss)(*batch)[0]
+
+
+def train(module, loss, optimizer, batches):
+    losses = []
+    module.train()
+    for batch in batches:
+        optimizer.zero_grad()
+        value = loss_of(module, loss, batch)
+        value.backward()
+        optimizer.step()
+        losses.append(float(value.detach()))
+    return losses
+
+
+def doubled(batch):
+    return [tensor.double() if tensor.is_floating_point() else tensor for tensor in batch]
+
+
+def largest_difference(a, b):
+    return max(float((x.detach().double() - y.detach().double()).abs().max()) for x, y in zip(a, b))
+
+
+class Models(unittest.TestCase):
+    """Each model trains as in PyTorch: as near to its float64 as its float32 is, or nearer than a small bound."""
+
+    def check(self, name, steps, rate):
+        module, loss, make = built(name)
+        other, exact = copy.deepcopy(module), copy.deepcopy(module).double()
+        batches = [make(BATCHES[i % len(BATCHES)]) for i in range(steps)]
+        step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), rate, momentum=0.9))
+        found = [step(*batch) for batch in batches]
+        single, double = (train(m, loss, torch.optim.SGD(m.parameters(), rate, momentum=0.9), of)
+                          for m, of in ((other, batches), (exact, [doubled(batch) for batch in batches])))
+        for i, (a, b, right) in enumerate(zip(found, single, double)):
+            bound = max((1e-5 if i == 0 else 5e-3) * max(1, abs(right)), 3 * abs(b - right))
+            self.assertLessEqual(abs(a - right), bound, f"step {i}: losses {found}, in float32 {single}, in float64 {double}")
+        step.sync()
+        for (key, a), b in zip(module.state_dict().items(), other.state_dict().values()):
+            if "num_batches" in key:
+                self.assertEqual(int(a), int(b))
+
+
+def add_model_test(name):
+    def test(self):
+        if name in CHANCE:
+            self.skipTest(f"{name} draws numbers")
+        large = name in LARGE
+        self.check(name, 4 if large else STEPS, 1e-3 if large else 1e-2)
+
+    setattr(Models, f"test_{name}", test)
+
+
+for _name in MODELS:
+    add_model_test(_name)
+
+
+class Strategies(unittest.TestCase):
+    """Every strategy of one process gives what one device gives."""
+
+    def check(self, strategy, name="unet", tolerance=1e-5, **options):
+        module, loss, make = built(name)
+        other = copy.deepcopy(module)
+        batches = [make(n) for n in (6, 4, 5, 6)]
+        steps = [tt.Step(m, loss, torch.optim.Adam(m.parameters(), 1e-3), strategy=s, **o)
+                 for m, s, o in ((module, "single", {}), (other, strategy, options))]
+        for batch in batches:
+            single, parallel = (step(*batch) for step in steps)
+            self.assertLessEqual(abs(single - parallel), tolerance * max(1, abs(single)))
+        for step in steps:
+            step.sync()
+        self.assertLess(largest_difference(module.state_dict().values(), other.state_dict().values()), 2e-3)
+
+    def test_mirrored(self):
+        self.check("mirrored", replicas=2)
+
+    def test_sharded(self):
+        self.check("sharded", replicas=3)
+
+    def test_pipeline(self):
+        self.check("pipeline", name="mingpt", stages=2)
+
+    def test_tensor(self):
+        self.check("tensor", name="mnist_convnet", ways=2)
+
+    def test_hybrid(self):
+        self.check("hybrid", name="mlp", data=2, model=2, stages=1)
+
+    def test_servers_are_refused(self):
+        with self.assertRaisesRegex(telar.Error, "workers of their own"):
+            self.check("downpour", name="mlp")
+
+
+class State(unittest.TestCase):
+    """What passes between PyTorch and Telar arrives unchanged."""
+
+    def optimizers(self, parameters):
+        return {
+            "sgd": torch.optim.SGD(parameters, 0.01, momentum=0.9, nesterov=True, weight_decay=1e-3),
+            "adam": torch.optim.Adam(parameters, 0.01, betas=(0.8, 0.99), eps=1e-7, weight_decay=1e-3),
+            "adamw": torch.optim.AdamW(parameters, 0.01, weight_decay=0.1),
+            "rmsprop": torch.optim.RMSprop(parameters, 0.01, alpha=0.9, momentum=0.5),
+            "adagrad": torch.optim.Adagrad(parameters, 0.01, lr_decay=0.1),
+        }
+
+    def test_optimizers_go_on_where_the_other_stopped(self):
+        for name in ("sgd", "adam", "adamw", "rmsprop", "adagrad"):
+            with self.subTest(name):
+                module, loss, make = built("mlp")
+                other = copy.deepcopy(module)
+                optimizer, right = self.optimizers(list(module.parameters()))[name], self.optimizers(list(other.parameters()))[name]
+                batches = [make(8) for _ in range(9)]
+                train(other, loss, right, batches)
+                train(module, loss, optimizer, batches[:3])
+                step = tt.Step(module, loss, optimizer)
+                for batch in batches[3:6]:
+                    step(*batch)
+                step.sync()
+                train(module, loss, optimizer, batches[6:])
+                self.assertLess(largest_difference(module.parameters(), other.parameters()), 2e-5)
+
+    def test_round_trip_is_exact(self):
+        module, loss, make = built("unet")
+        optimizer = torch.optim.Adam(module.parameters(), 1e-3)
+        step = tt.Step(module, loss, optimizer)
+        step(*make(4))
+        step.sync()
+        before = copy.deepcopy((module.state_dict(), optimizer.state_dict()))
+        step.load()
+        step.sync()
+        torch.testing.assert_close((module.state_dict(), optimizer.state_dict()["state"]), (before[0], before[1]["state"]),
+                                   rtol=0, atol=0)
+
+    def test_learning_rate_is_read_at_each_step(self):
+        module, loss, make = built("mlp")
+        optimizer = torch.optim.SGD(module.parameters(), 0.1)
+        step = tt.Step(module, loss, optimizer)
+        step(*make(4))
+        step.sync()
+        before = [p.detach().clone() for p in module.parameters()]
+        torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.0)
+        step(*make(4))
+        step.sync()
+        self.assertEqual(largest_difference(before, module.parameters()), 0)
+
+    def test_file_predicts_as_the_module(self):
+        module, loss, make = built("unet")
+        step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.1))
+        batch = make(4)
+        step(*batch)
+        step.sync()
+        with tempfile.TemporaryDirectory() as folder:
+            step.save(os.path.join(folder, "m.telar"))
+            loaded = telar.load(os.path.join(folder, "m.telar"))
+        module.eval()
+        with torch.no_grad():
+            right = module(batch[0]).numpy()
+            right_loss = float(loss(module(batch[0]), batch[1]))
+        numpy.testing.assert_allclose(loaded.predict(batch[0]), right, rtol=0, atol=1e-5)
+        numpy.testing.assert_allclose(step.predict(batch[0]).numpy(), right, rtol=0, atol=1e-5)
+        self.assertAlmostEqual(loaded.evaluate(*batch)["loss"], right_loss, places=5)
+
+    def test_module_is_untouched_by_the_capture(self):
+        module, loss, make = built("unet")
+        module.inc[1].eval()
+        before, modes = copy.deepcopy(module.state_dict()), [layer.training for layer in module.modules()]
+        state = torch.random.get_rng_state()
+        step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.0))
+        batch = make(4)
+        state = torch.random.get_rng_state()
+        step(*batch)
+        self.assertTrue(bool((state == torch.random.get_rng_state()).all()))
+        self.assertEqual(modes, [layer.training for layer in module.modules()])
+        self.assertEqual(largest_difference(before.values(), module.state_dict().values()), 0)
+        self.assertTrue(all(p.grad is None for p in module.parameters()))
+
+    def test_noise_is_drawn_anew_and_does_not_depend_on_the_strategy(self):
+        losses = []
+        for strategy, options in (("single", {}), ("mirrored", {"replicas": 2})):
+            torch.manual_seed(0)
+            module, loss, make = MODELS["vae"]()
+            batch = make(8)
+            step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.0), strategy=strategy, **options)
+            losses.append([step(*batch) for _ in range(3)])
+        self.assertEqual(len(set(losses[0])), 3)
+        numpy.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+class Fit(unittest.TestCase):
+    def test_is_the_loop_with_step(self):
+        module, loss, make = built("mlp")
+        other = copy.deepcopy(module)
+        loader = [make(n) for n in (8, 8, 3)]
+        optimizer, right = (torch.optim.SGD(m.parameters(), 0.05) for m in (module, other))
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+        history = tt.fit(module, loss, optimizer, loader, epochs=2, validation=loader, scheduler=schedule, progress=False)
+        train(other, loss, right, loader)
+        right.param_groups[0]["lr"] = 0.025
+        losses = train(other, loss, right, loader)
+        self.assertLess(largest_difference(module.parameters(), other.parameters()), 1e-6)
+        mean = sum(value * len(batch[0]) for value, batch in zip(losses, loader)) / 19
+        self.assertAlmostEqual(history[1]["loss"], mean, places=5)
+        with torch.no_grad():
+            right = sum(float(loss_of(module, loss, batch)) * len(batch[0]) for batch in loader) / 19
+        self.assertAlmostEqual(history[1]["validation_loss"], right, places=5)
+
+    def test_interrupted_it_keeps_what_it_has(self):
+        module, loss, make = built("mlp")
+        before = [p.detach().clone() for p in module.parameters()]
+
+        def batches():
+            yield make(8)
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            tt.fit(module, loss, torch.optim.SGD(module.parameters(), 0.1), batches(), progress=False)
+        self.assertGreater(largest_difference(before, module.parameters()), 0)
+
+
+class Twice(torch.autograd.Function):
+    """x, with a backward of its own."""
+
+    @staticmethod
+    def forward(context, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        return 2 * gradient
+
+
+class Hostile(unittest.TestCase):
+    """What is right, or refused with its reason."""
+
+    def net(self, forward, layers=lambda: {"fc": nn.Linear(4, 3)}):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                for name, layer in layers().items():
+                    setattr(self, name, layer)
+
+        torch.manual_seed(0)
+        Net.forward = forward
+        return Net()
+
+    def run_step(self, forward, loss=None, layers=lambda: {"fc": nn.Linear(4, 3)}, batch=None, optimizer=None, **options):
+        net = self.net(forward, layers)
+        batch = batch or (torch.randn(6, 4), torch.randint(0, 3, (6,)))
+        optimizer = optimizer(net) if optimizer else torch.optim.SGD(net.parameters(), 0.1)
+        return tt.Step(net, loss or nn.CrossEntropyLoss(), optimizer, **options)(*batch)
+
+    def assert_refused(self, reason, *arguments, **options):
+        with self.assertRaisesRegex(telar.Error, reason):
+            self.run_step(*arguments, **options)
+
+    def test_own_backward(self):
+        self.assert_refused("backward function of its own|export", lambda self, x: Twice.apply(self.fc(x)))
+
+    def test_tensor_hook(self):
+        def forward(self, x):
+            y = self.fc(x)
+            if y.requires_grad:
+                y.register_hook(lambda gradient: 3 * gradient)
+            return y
+
+        self.assert_refused("gradient of the first batch differs|export", forward)
+
+    def test_counter_in_python(self):
+        def forward(self, x):
+            self.calls = getattr(self, "calls", 0) + 1
+            return self.fc(x) * self.calls
+
+        self.assert_refused("differs between two calls|loss of the first batch", forward)
+
+    def test_mean_of_the_batch_inside(self):
+        self.assert_refused("samples", lambda self, x: self.fc(x - x.mean(0)))
+
+    def test_contrastive_loss(self):
+        def loss(net, x, y):
+            z = F.normalize(net(x), dim=1)
+            return F.cross_entropy(z @ z.T, torch.arange(len(x)))
+
+        self.assert_refused("samples|batch", lambda self, x: self.fc(x), loss)
+
+    def test_logarithm_of_the_mean(self):
+        self.assert_refused("not one", lambda self, x: self.fc(x), lambda net, x, y: F.cross_entropy(net(x), y).log())
+
+    def test_product_of_means(self):
+        def loss(net, x, y):
+            return F.cross_entropy(net(x), y) * net(x).mean()
+
+        self.assert_refused("not one", lambda self, x: self.fc(x), loss)
+
+    def test_sum_and_mean(self):
+        def loss(net, x, y):
+            return F.cross_entropy(net(x), y) + net(x).square().sum()
+
+        self.assert_refused("sum .* to a mean", lambda self, x: self.fc(x), loss)
+
+    def test_loss_of_each_sample(self):
+        self.assert_refused("each sample", lambda self, x: self.fc(x), lambda net, x, y: net(x).square().sum(1))
+
+    def test_penalty_on_parameters_is_right(self):
+        def loss(net, x, y):
+            return F.cross_entropy(net(x), y) + 0.01 * sum(p.square().sum() for p in net.parameters())
+
+        self.run_step(lambda self, x: self.fc(x), loss)
+
+    def test_sum_over_samples_is_right(self):
+        self.run_step(lambda self, x: self.fc(x), nn.CrossEntropyLoss(reduction="sum"))
+
+    def test_mean_by_hand_is_right(self):
+        self.run_step(lambda self, x: self.fc(x), lambda net, x, y: F.cross_entropy(net(x), y, reduction="sum") / x.shape[0])
+
+    def test_length_is_a_constant(self):
+        self.assert_refused("x.shape", lambda self, x: self.fc(x), lambda net, x, y: F.cross_entropy(net(x), y) * len(x))
+
+    def test_parameters_of_another_module(self):
+        other = nn.Linear(4, 3)
+        self.assert_refused("not one of the module", lambda self, x: self.fc(x), lambda net, x, y: F.mse_loss(net(x), other(x)))
+
+    def test_weight_of_the_loss_that_changes(self):
+        weight = [1.0]
+        net = self.net(lambda self, x: self.fc(x))
+        step = tt.Step(net, lambda net, x, y: weight[0] * F.cross_entropy(net(x), y), torch.optim.SGD(net.parameters(), 0.1))
+        batch = (torch.randn(6, 4), torch.randint(0, 3, (6,)))
+        step(*batch)
+        step.sync()
+        weight[0] = 0.5
+        step(*batch)
+        with self.assertRaisesRegex(telar.Error, "has changed since it was captured"):
+            step.sync()
+
+    def test_masks_of_the_batch_are_right_and_not_in_a_file(self):
+        net = self.net(lambda self, x: self.fc(self.e(x).masked_fill((x == 0).unsqueeze(-1), 0.0).mean(1)),
+                       lambda: {"e": nn.Embedding(9, 4), "fc": nn.Linear(4, 3)})
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), strategy="mirrored", replicas=2)
+        for n in (6, 3):
+            tokens, labels = torch.randint(0, 9, (n, 5)), torch.randint(0, 3, (n,))
+            with torch.no_grad():
+                step.sync()
+                right = float(F.cross_entropy(net(tokens), labels))
+            self.assertAlmostEqual(step(tokens, labels), right, places=5)
+        with self.assertRaisesRegex(telar.Error, "PyTorch computes a part"):
+            step.save("/nowhere/m.telar")
+
+    def test_class_weights(self):
+        self.assert_refused("weights of classes", lambda self, x: self.fc(x), nn.CrossEntropyLoss(weight=torch.ones(3)))
+
+    def test_ignored_labels(self):
+        self.assert_refused("knows 0 to 2", lambda self, x: self.fc(x),
+                            batch=(torch.randn(3, 4), torch.tensor([0, -100, 2])))
+
+    def test_unknown_label(self):
+        self.assert_refused("knows 0 to 2", lambda self, x: self.fc(x), batch=(torch.randn(3, 4), torch.tensor([0, 3, 2])))
+
+    def test_batch_norm_called_twice(self):
+        self.assert_refused("twice", lambda self, x: self.fc(self.norm(self.norm(x))),
+                            layers=lambda: {"fc": nn.Linear(4, 3), "norm": nn.BatchNorm1d(4)})
+
+    def test_tied_weights_are_right(self):
+        def layers():
+            a, b = nn.Linear(4, 4), nn.Linear(4, 4)
+            b.weight = a.weight
+            return {"a": a, "b": b, "fc": nn.Linear(4, 3)}
+
+        self.run_step(lambda self, x: self.fc(self.b(torch.tanh(self.a(x)))), layers=layers)
+
+    def test_detach_is_right(self):
+        self.run_step(lambda self, x: self.fc(x) + self.fc(x).detach())
+
+    def test_without_gradient(self):
+        def forward(self, x):
+            with torch.no_grad():
+                constant = self.fc(x)
+            return self.fc(x) * constant
+
+        self._right_or_refused(forward)
+
+    def _right_or_refused(self, forward, **options):
+        try:
+            self.run_step(forward, **options)
+        except telar.Error as error:
+            self.assertGreater(len(str(error)), 20)
+
+    def test_branch_on_values(self):
+        self._right_or_refused(lambda self, x: self.fc(x) if x.sum() > 0 else -self.fc(x))
+
+    def test_in_place_on_a_view(self):
+        def forward(self, x):
+            y = self.fc(x)
+            y[:, 0] = 0
+            return y
+
+        self._right_or_refused(forward)
+
+    def test_in_place_activation_is_right(self):
+        self.run_step(lambda self, x: self.fc2(F.relu_(self.fc(x))), layers=lambda: {"fc": nn.Linear(4, 4), "fc2": nn.Linear(4, 3)})
+
+    def test_in_place_changes_what_is_used_again(self):
+        def forward(self, x):
+            y = self.fc(x)
+            z = y.add_(1.0)
+            return y * z
+
+        self.run_step(forward)
+
+    def test_buffer_that_changes(self):
+        def forward(self, x):
+            self.memory.add_(1.0)
+            return self.fc(x) * self.memory
+
+        def layers():
+            layer = nn.Linear(4, 3)
+            return {"fc": layer, "memory": nn.Buffer(torch.ones(3))}
+
+        self._refused_with(forward, layers)
+
+    def _refused_with(self, forward, layers):
+        with self.assertRaises(telar.Error):
+            self.run_step(forward, layers=layers)
+
+    def test_time_major(self):
+        self.assert_refused("axis 0", lambda self, x: self.fc(x), batch=(torch.randn(7, 5, 4), torch.randint(0, 3, (5,))))
+
+    def test_time_inside_is_right(self):
+        def forward(self, x):
+            y, _ = self.rnn(x.transpose(0, 1))
+            return self.fc(y[-1])
+
+        self.run_step(forward, layers=lambda: {"rnn": nn.LSTM(4, 5), "fc": nn.Linear(5, 3)},
+                      batch=(torch.randn(6, 7, 4), torch.randint(0, 3, (6,))))
+
+    def test_groups_that_differ(self):
+        self.assert_refused("groups", lambda self, x: self.fc(x), optimizer=lambda net: torch.optim.SGD(
+            [{"params": [net.fc.weight]}, {"params": [net.fc.bias], "weight_decay": 0.0}], 0.1, weight_decay=0.1))
+
+    def test_amsgrad(self):
+        self.assert_refused("amsgrad", lambda self, x: self.fc(x),
+                            optimizer=lambda net: torch.optim.Adam(net.parameters(), amsgrad=True))
+
+    def test_unknown_optimizer(self):
+        self.assert_refused("no optimizer", lambda self, x: self.fc(x), optimizer=lambda net: torch.optim.LBFGS(net.parameters()))
+
+    def test_frozen_parameters_stay(self):
+        net = self.net(lambda self, x: self.fc2(self.fc(x)), lambda: {"fc": nn.Linear(4, 4), "fc2": nn.Linear(4, 3)})
+        net.fc.requires_grad_(False)
+        before = net.fc.weight.clone()
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD([p for p in net.parameters() if p.requires_grad], 0.1))
+        step(torch.randn(6, 4), torch.randint(0, 3, (6,)))
+        step.sync()
+        self.assertEqual(largest_difference([before], [net.fc.weight]), 0)
+
+    def test_unused_parameter(self):
+        self._right_or_refused(lambda self, x: self.fc(x), layers=lambda: {"fc": nn.Linear(4, 3), "other": nn.Linear(4, 3)})
+
+    def test_half(self):
+        self.assert_refused("float32|converts|export", lambda self, x: self.fc(x).half().float())
+
+    def test_double(self):
+        self._right_or_refused(lambda self, x: self.fc(x).double().float())
+
+    def test_batch_of_one(self):
+        self.run_step(lambda self, x: self.fc(x), batch=(torch.randn(1, 4), torch.randint(0, 3, (1,))))
+
+    def test_other_shape_later(self):
+        net = self.net(lambda self, x: self.fc(x))
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1))
+        step(torch.randn(6, 4), torch.randint(0, 3, (6,)))
+        with self.assertRaisesRegex(telar.Error, r"'x' must be f32 with \[4\]"):
+            step(torch.randn(6, 5), torch.randint(0, 3, (6,)))
+
+    def test_not_finite(self):
+        net = self.net(lambda self, x: self.fc(x))
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1))
+        step(torch.randn(6, 4), torch.randint(0, 3, (6,)))
+        with self.assertRaisesRegex(telar.Error, "not finite"):
+            step(torch.full((6, 4), float("nan")), torch.randint(0, 3, (6,)))
+
+    def test_unknown_operation_names_layer_and_line(self):
+        def forward(self, x):
+            return torch.special.i0(self.fc(x))
+
+        self.assert_refused('special_i0 .*check_torch.py", line', forward)
+
+    def test_strategy_without_a_name(self):
+        self.assert_refused("there are .*mirrored", lambda self, x: self.fc(x), strategy="mirored")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

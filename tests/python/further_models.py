@@ -1,0 +1,325 @@
+"""Further models, each for what the 25 of models.py do not have: masks, carried states, weights that are computed."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from models import images
+
+FURTHER = {}
+
+
+def model(function):
+    FURTHER[function.__name__] = function
+    return function
+
+
+@model
+def mixer():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.n1 = nn.LayerNorm(16)
+            self.t = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+            self.n2 = nn.LayerNorm(16)
+            self.c = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+
+        def forward(self, x):
+            x = x + self.t(self.n1(x).transpose(1, 2)).transpose(1, 2)
+            return x + self.c(self.n2(x))
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.p = nn.Conv2d(3, 16, 4, 4)
+            self.b = nn.Sequential(Block(), Block())
+            self.f = nn.Linear(16, 10)
+
+        def forward(self, x):
+            return self.f(self.b(self.p(x).flatten(2).transpose(1, 2)).mean(1))
+
+    return Net(), nn.CrossEntropyLoss(), lambda n: images(n, 3, 16)
+
+
+@model
+def pointnet():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.c1 = nn.Conv1d(3, 16, 1)
+            self.b = nn.BatchNorm1d(16)
+            self.c2 = nn.Conv1d(16, 32, 1)
+            self.f = nn.Linear(32, 4)
+
+        def forward(self, x):
+            x = F.relu(self.b(self.c1(x)))
+            x = self.c2(x)
+            x = torch.max(x, 2, keepdim=True)[0]
+            return F.log_softmax(self.f(x.view(-1, 32)), -1)
+
+    return Net(), nn.NLLLoss(), lambda n: (torch.randn(n, 3, 20), torch.randint(0, 4, (n,)))
+
+
+@model
+def padded_transformer():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.e = nn.Embedding(20, 16, padding_idx=0)
+            layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+            self.t = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+            self.f = nn.Linear(16, 2)
+
+        def forward(self, x):
+            pad = x == 0
+            h = self.t(self.e(x), src_key_padding_mask=pad)
+            k = (~pad).unsqueeze(-1).float()
+            return self.f((h * k).sum(1) / k.sum(1))
+
+    return (
+        Net(),
+        nn.CrossEntropyLoss(),
+        lambda n: (
+            torch.cat([torch.randint(1, 20, (n, 5)), torch.zeros(n, 2, dtype=torch.long)], 1),
+            torch.randint(0, 2, (n,)),
+        ),
+    )
+
+
+@model
+def gpt2():
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    m = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=32, n_embd=32, n_layer=2, n_head=4))
+    return (
+        m,
+        (lambda m, x, y: F.cross_entropy(m(input_ids=x, use_cache=False).logits.view(-1, 50), y.view(-1))),
+        lambda n: (torch.randint(0, 50, (n, 16)), torch.randint(0, 50, (n, 16))),
+    )
+
+
+@model
+def distilbert_mask():
+    from transformers import DistilBertConfig, DistilBertForSequenceClassification
+
+    m = DistilBertForSequenceClassification(
+        DistilBertConfig(
+            vocab_size=50,
+            dim=32,
+            n_layers=2,
+            n_heads=4,
+            hidden_dim=64,
+            max_position_embeddings=32,
+            num_labels=3,
+        )
+    )
+
+    def mk(n):
+        a = torch.ones(n, 12, dtype=torch.long)
+        a[:, 9:] = 0
+        return torch.randint(0, 50, (n, 12)), a, torch.randint(0, 3, (n,))
+
+    return m, (lambda m, x, mask, y: F.cross_entropy(m(input_ids=x, attention_mask=mask).logits, y)), mk
+
+
+@model
+def dcgan_discriminator():
+    m = nn.Sequential(
+        nn.Conv2d(3, 16, 4, 2, 1, bias=False),
+        nn.LeakyReLU(0.2, inplace=True),
+        nn.Conv2d(16, 32, 4, 2, 1, bias=False),
+        nn.BatchNorm2d(32),
+        nn.LeakyReLU(0.2, inplace=True),
+        nn.Conv2d(32, 1, 4, 1, 0, bias=False),
+        nn.Sigmoid(),
+        nn.Flatten(0),
+    )
+    return m, nn.BCELoss(), lambda n: (torch.randn(n, 3, 16, 16), (torch.rand(n) > 0.5).float())
+
+
+@model
+def dcgan_generator():
+    m = nn.Sequential(
+        nn.ConvTranspose2d(8, 16, 4, 1, 0, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU(True),
+        nn.ConvTranspose2d(16, 3, 4, 2, 1, bias=False),
+        nn.Tanh(),
+    )
+    return (
+        m,
+        (lambda m, z, x: F.mse_loss(m(z), x)),
+        lambda n: (torch.randn(n, 8, 1, 1), torch.randn(n, 3, 8, 8)),
+    )
+
+
+@model
+def se_resnet():
+    class SE(nn.Module):
+        def __init__(self, c):
+            super().__init__()
+            self.p = nn.AdaptiveAvgPool2d(1)
+            self.f = nn.Sequential(nn.Linear(c, c // 4), nn.ReLU(), nn.Linear(c // 4, c), nn.Sigmoid())
+
+        def forward(self, x):
+            b, c, _, _ = x.size()
+            y = self.p(x).view(b, c)
+            return x * self.f(y).view(b, c, 1, 1).expand_as(x)
+
+    m = nn.Sequential(
+        nn.Conv2d(3, 16, 3),
+        nn.GroupNorm(4, 16),
+        nn.ELU(),
+        SE(16),
+        nn.AdaptiveMaxPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+    )
+    return m, nn.CrossEntropyLoss(), lambda n: images(n, 3, 16)
+
+
+@model
+def seq2seq_attention():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.e = nn.Embedding(20, 8)
+            self.enc = nn.GRU(8, 12, batch_first=True)
+            self.dec = nn.GRU(8, 12, batch_first=True)
+            self.f = nn.Linear(24, 20)
+
+        def forward(self, a, b):
+            o, h = self.enc(self.e(a))
+            d, _ = self.dec(self.e(b), h)
+            w = torch.softmax(torch.bmm(d, o.transpose(1, 2)), -1)
+            c = torch.bmm(w, o)
+            return self.f(torch.cat([d, c], -1))
+
+    return (
+        Net(),
+        (lambda m, a, b, y: F.cross_entropy(m(a, b).permute(0, 2, 1), y)),
+        lambda n: (torch.randint(0, 20, (n, 7)), torch.randint(0, 20, (n, 6)), torch.randint(0, 20, (n, 6))),
+    )
+
+
+@model
+def rnn_tanh():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.r = nn.RNN(4, 8, batch_first=True)
+            self.f = nn.Linear(8, 1)
+
+        def forward(self, x):
+            o, _ = self.r(x)
+            return self.f(o[:, -1])
+
+    return Net(), nn.MSELoss(), lambda n: (torch.randn(n, 6, 4), torch.randn(n, 1))
+
+
+@model
+def lstm_cell_loop():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.r = nn.LSTMCell(4, 8)
+            self.f = nn.Linear(8, 1)
+
+        def forward(self, x):
+            h = x.new_zeros(x.size(0), 8)
+            c = x.new_zeros(x.size(0), 8)
+            for t in range(x.size(1)):
+                h, c = self.r(x[:, t], (h, c))
+            return self.f(h).squeeze(-1)
+
+    return Net(), nn.L1Loss(), lambda n: (torch.randn(n, 5, 4), torch.randn(n))
+
+
+@model
+def deepfm():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.e = nn.Embedding(40, 6)
+            self.l = nn.Embedding(40, 1)
+            self.m = nn.Sequential(
+                nn.Linear(18, 16), nn.BatchNorm1d(16), nn.PReLU(), nn.Dropout(0.2), nn.Linear(16, 1)
+            )
+            self.register_buffer("off", torch.tensor([0, 10, 20]))
+
+        def forward(self, x):
+            x = x + self.off
+            e = self.e(x)
+            fm = 0.5 * (e.sum(1).pow(2) - e.pow(2).sum(1)).sum(1, keepdim=True)
+            return torch.sigmoid(self.l(x).sum(1) + fm + self.m(e.flatten(1))).squeeze(1)
+
+    return Net(), nn.BCELoss(), lambda n: (torch.randint(0, 10, (n, 3)), (torch.rand(n) > 0.5).float())
+
+
+@model
+def distillation():
+    t = nn.Linear(8, 5)
+    for p in t.parameters():
+        p.requires_grad_(False)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.s = nn.Linear(8, 5)
+            self.t = t
+
+        def forward(self, x):
+            return self.s(x), self.t(x)
+
+    def loss(m, x, y):
+        a, b = m(x)
+        T = 4.0
+        return (
+            F.cross_entropy(a, y) * 0.5
+            + F.kl_div(F.log_softmax(a / T, 1), F.softmax(b / T, 1), reduction="batchmean") * T * T * 0.5
+        )
+
+    return Net(), loss, lambda n: (torch.randn(n, 8), torch.randint(0, 5, (n,)))
+
+
+@model
+def cosine_classifier():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.f = nn.Linear(8, 6)
+            self.w = nn.Parameter(torch.randn(4, 6))
+
+        def forward(self, x):
+            return F.linear(F.normalize(self.f(x)), F.normalize(self.w)) * 10
+
+    return Net(), nn.CrossEntropyLoss(), lambda n: (torch.randn(n, 8), torch.randint(0, 4, (n,)))
+
+
+@model
+def triplet():
+    m = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    return (
+        m,
+        (lambda m, a, p, q: F.triplet_margin_loss(m(a), m(p), m(q))),
+        lambda n: (torch.randn(n, 8), torch.randn(n, 8), torch.randn(n, 8)),
+    )
+
+
+@model
+def gated_convolutions():
+    c = nn.utils.parametrizations.weight_norm(nn.Conv1d(1, 8, 2, dilation=2))
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.c = c
+            self.g = nn.Conv1d(8, 8, 1)
+            self.o = nn.Conv1d(8, 1, 1)
+
+        def forward(self, x):
+            h = self.c(F.pad(x, (2, 0)))
+            h = torch.tanh(h) * torch.sigmoid(self.g(h))
+            return self.o(F.glu(torch.cat([h, h], 1), 1))
+
+    return Net(), nn.MSELoss(), lambda n: (torch.randn(n, 1, 12), torch.randn(n, 1, 12))
