@@ -7,11 +7,11 @@
 
 namespace telar {
 
-/// Numbers from the standard normal distribution: f32 [N, item…]; item: fewer than 2³³ elements. sample: i32 [N, 2],
-/// global sample ids; random: i32 [4] (telar/graph/ops/random_inputs.h).
+/// Numbers from the standard normal distribution: f32 [N, item…]; item: fewer than 2³³ elements. sample: i32
+/// [N, 2], global sample ids; random: i32 [4] (telar/graph/ops/random_inputs.h).
 ///
-/// They depend only on seed, epoch, sample id, the layer (attribute "stream") and the position within the sample, so
-/// they are the same under any split of the batch. They have no gradient.
+/// They depend only on seed, epoch, sample id, the layer (attribute "stream") and the position within the
+/// sample, so they are the same under any split of the batch. They have no gradient.
 ValueId random_normal(GraphBuilder& builder, const Shape& item, ValueId sample, ValueId random);
 
 /// The stream of a node.

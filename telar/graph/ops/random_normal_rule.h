@@ -7,8 +7,8 @@
 // This header includes only those standard headers that a GPU compiler accepts as C++17.
 namespace telar {
 
-/// What every device's kernel computes (random_normal.h). Elements 2·block and 2·block + 1 of a sample are the pair
-/// (Box and Muller, 1958) of words 0 and 1 of philox(counter(block, sample)).
+/// What every device's kernel computes (random_normal.h). Elements 2·block and 2·block + 1 of a sample are
+/// the pair (Box and Muller, 1958) of words 0 and 1 of philox(counter(block, sample)).
 struct NormalRule {
   /// `random`: i32 [4] (seed low, seed high, epoch, 0).
   constexpr NormalRule(uint64_t stream, const int32_t* random)

@@ -22,7 +22,8 @@ void lower_function(Lowering& lowering, const Node& node, dnnl::algorithm algori
                      {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, lowering.region(node.outputs[0])}});
 }
 
-/// A loop of our own: oneDNN's logarithm is wrong by up to 4e-6, a relative error of 1e-4 near 1, where losses are.
+/// A loop of our own: oneDNN's logarithm is wrong by up to 4e-6, a relative error of 1e-4 near 1, where
+/// losses are.
 void lower_log(Lowering& lowering, const Node& node) {
   const int64_t count = lowering.shape(node.inputs[0]).elements();
   lowering.function({lowering.plain_region(node.inputs[0])}, {lowering.define_plain(node.outputs[0])},

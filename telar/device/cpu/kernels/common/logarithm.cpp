@@ -11,8 +11,8 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// x = m · 2ᵉ with √½ ≤ m < √2; log m by the polynomial of Cephes' logf (Moshier, 1992), plus e · log 2 in two parts.
-/// Without branches, so that the compiler vectorises the loop.
+/// x = m · 2ᵉ with √½ ≤ m < √2; log m by the polynomial of Cephes' logf (Moshier, 1992), plus e · log 2 in
+/// two parts. Without branches, so that the compiler vectorises the loop.
 inline float logarithm(float x) {
   const bool tiny = x < std::numeric_limits<float>::min();
   const float normal = tiny ? x * 0x1.0p23F : x;
