@@ -17,7 +17,7 @@ namespace telar {
 
 namespace {
 
-constexpr double kWaitWarning = 10;
+constexpr double kTopicWaitWarning = 10;
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
@@ -114,7 +114,7 @@ class TopicWriter final : public PredictionWriter {
  private:
   /// The sink asks while it waits.
   bool stops() {
-    if (!warned_ && seconds_since(waits_since_) >= kWaitWarning && warn_) {
+    if (!warned_ && seconds_since(waits_since_) >= kTopicWaitWarning && warn_) {
       warned_ = true;
       const std::string trouble = sink_->trouble();
       warn_(fmt::format("topic '{}': waiting until the brokers have stored the results{}", name_,
