@@ -214,7 +214,7 @@ const std::vector<Misuse>& misuses() {
        [](Inputs& in) {
          dropout(in.graph(), in.f32({4, 6}), 0.5, in.i32({3}), in.i32({4}));
        },
-       {"i32 [3]", "[4, 6]"}},
+       {"i32 [3]", "4 samples"}},
       {"LstmOfVectors",
        [](Inputs& in) {
          lstm(in.graph(), in.f32({4, 6}), {in.f32({8, 6}), in.f32({8, 2})}, kNoValue);

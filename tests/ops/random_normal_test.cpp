@@ -14,16 +14,16 @@ namespace telar::test {
 
 namespace {
 
-constexpr int64_t kItem = 1001;  // odd, so that the last pair has one number
+constexpr int64_t kNormalItem = 1001;  // odd, so that the last pair has one number
 
-std::vector<float> draw(const std::vector<int64_t>& samples, int32_t epoch = 3,
-                        const std::string& scope = "noise") {
+std::vector<float> draw_normal(const std::vector<int64_t>& samples, int32_t epoch = 3,
+                               const std::string& scope = "noise") {
   GraphBuilder builder;
   const auto batch = static_cast<int64_t>(samples.size());
   const ValueId sample = builder.input("sample", {DType::i32, {batch, 2}}, true);
   const ValueId random = builder.input("random", {DType::i32, {4}}, false);
   builder.set_scope(scope);
-  builder.output("y", random_normal(builder, {kItem}, sample, random));
+  builder.output("y", random_normal(builder, {kNormalItem}, sample, random));
   GraphRun run(builder.build());
   std::vector<int32_t> ids;
   for (const int64_t id : samples) {
@@ -37,9 +37,9 @@ std::vector<float> draw(const std::vector<int64_t>& samples, int32_t epoch = 3,
   return run.output("y");
 }
 
-std::vector<float> row(const std::vector<float>& numbers, size_t n) {
-  const auto begin = numbers.begin() + static_cast<ptrdiff_t>(n * kItem);
-  return {begin, begin + kItem};
+std::vector<float> numbers_of(const std::vector<float>& numbers, size_t n) {
+  const auto begin = numbers.begin() + static_cast<ptrdiff_t>(n * kNormalItem);
+  return {begin, begin + kNormalItem};
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ std::vector<float> row(const std::vector<float>& numbers, size_t n) {
 TEST(RandomNormal, HasTheMomentsAndTheTailsOfTheNormalDistribution) {
   std::vector<int64_t> samples(200);
   std::iota(samples.begin(), samples.end(), 0);
-  const std::vector<float> numbers = draw(samples);
+  const std::vector<float> numbers = draw_normal(samples);
   const auto count = static_cast<double>(numbers.size());
   double sum = 0;
   double squares = 0;
@@ -72,7 +72,7 @@ TEST(RandomNormal, IsThePairOfThePhiloxWords) {
   const std::string stream = "noise.random_normal";
   const NormalRule rule(stream_of(stream.data(), stream.size()), std::vector<int32_t>{7, 0, 3, 0}.data());
   const std::vector<int32_t> id{5, 1};
-  const auto numbers = draw({(int64_t{1} << 32) + 5});
+  const auto numbers = draw_normal({(int64_t{1} << 32) + 5});
   for (const size_t block : {0U, 1U, 499U}) {
     const auto words = rule.philox(rule.counter(block, id.data()));
     const auto pair = normal_pair(words[0], words[1]);
@@ -82,16 +82,16 @@ TEST(RandomNormal, IsThePairOfThePhiloxWords) {
 }
 
 TEST(RandomNormal, DependsOnTheSampleNotOnItsPosition) {
-  const auto forwards = draw({4, 9, int64_t{1} << 40});
-  const auto backwards = draw({int64_t{1} << 40, 9, 4});
-  for (size_t n = 0; n < 3; ++n) EXPECT_EQ(row(forwards, n), row(backwards, 2 - n));
-  EXPECT_NE(row(forwards, 0), row(forwards, 1));
+  const auto forwards = draw_normal({4, 9, int64_t{1} << 40});
+  const auto backwards = draw_normal({int64_t{1} << 40, 9, 4});
+  for (size_t n = 0; n < 3; ++n) EXPECT_EQ(numbers_of(forwards, n), numbers_of(backwards, 2 - n));
+  EXPECT_NE(numbers_of(forwards, 0), numbers_of(forwards, 1));
 }
 
 TEST(RandomNormal, DiffersBetweenEpochsAndLayers) {
-  EXPECT_NE(draw({1}, 3), draw({1}, 4));
-  EXPECT_NE(draw({1}, 3, "a"), draw({1}, 3, "b"));
-  EXPECT_EQ(draw({1}, 3, "a"), draw({1}, 3, "a"));
+  EXPECT_NE(draw_normal({1}, 3), draw_normal({1}, 4));
+  EXPECT_NE(draw_normal({1}, 3, "a"), draw_normal({1}, 3, "b"));
+  EXPECT_EQ(draw_normal({1}, 3, "a"), draw_normal({1}, 3, "a"));
 }
 
 TEST(RandomNormal, RefusesOtherInputs) {

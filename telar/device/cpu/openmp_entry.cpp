@@ -28,6 +28,9 @@ OnTeam::~OnTeam() { --on_team; }
 
 using telar::cpu::Team;
 
+// The libraries find only symbols that are not hidden.
+#pragma GCC visibility push(default)
+
 extern "C" {
 
 // Own names here, because compilers declare these functions differently; the symbols are OpenMP's.
@@ -68,3 +71,5 @@ int telar_in_parallel() {
 }
 
 }  // extern "C"
+
+#pragma GCC visibility pop
