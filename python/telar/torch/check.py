@@ -70,9 +70,26 @@ def eager(model, loss, batch):
     with modes_kept(whole), untouched(whole), WithoutChance():
         whole.train()
         result, _ = whole(*batch)
+        require_own_parameters(result, whole)
         result.backward()
         gradients = {name: p.grad.detach().clone().numpy() for name, p in model.named_parameters() if p.grad is not None}
         return float(result.detach()), gradients
+
+
+def require_own_parameters(result, whole):
+    """Raises Refusal for a loss that depends on parameters of another module: in a graph they would be constants."""
+    own = {id(parameter) for parameter in whole.parameters()}
+    seen, todo = set(), [result.grad_fn]
+    while todo:
+        function = todo.pop()
+        if function is None or function in seen:
+            continue
+        seen.add(function)
+        variable = getattr(function, "variable", None)
+        if variable is not None and id(variable) not in own:
+            raise Refusal(f"the loss depends on a parameter of shape {list(variable.shape)} that is not one of the module; make "
+                          "one module of all that is trained, or compute with torch.no_grad() what is not")
+        todo += [following for following, _ in function.next_functions]
 
 
 def require_equal(programs, batch, arrays_of, threads):

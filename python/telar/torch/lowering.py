@@ -257,10 +257,6 @@ class Lowering:
                 held = self.exported.state_dict if spec.target in self.exported.state_dict else constants
                 self.values[node] = held[spec.target].detach().cpu()
             elif kind == "CONSTANT_TENSOR":
-                if constants[spec.target].requires_grad and node in wanted:
-                    raise Refusal(f"the loss uses a parameter of shape {list(constants[spec.target].shape)} that is not one of "
-                                  "the module; make one module of all that is computed with, or compute it before the step "
-                                  "and give it as a tensor of the batch")
                 self.values[node] = constants[spec.target].detach().cpu()
             else:
                 raise Refusal(f"the program has an input of the kind {kind}, which Telar does not know")
