@@ -54,9 +54,9 @@ class PythonSession {
     BatchView batch;
     bool first = true;
     for (const auto& [key, value] : arrays) {
-      const auto found = std::find_if(inputs_.begin(), inputs_.end(), [&](const BatchTensor& input) {
-        return input.name == nb::cast<std::string_view>(key);
-      });
+      const auto name = nb::cast<std::string_view>(key);
+      const auto found = std::find_if(inputs_.begin(), inputs_.end(),
+                                      [name](const BatchTensor& input) { return input.name == name; });
       if (found == inputs_.end()) continue;
       const auto array = nb::cast<AnyArray>(value);
       require_form(*found, array);
