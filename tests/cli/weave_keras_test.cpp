@@ -105,6 +105,15 @@ TEST_F(WeaveKeras, RecognisesArraysThroughTheirMethods) {
   EXPECT_TRUE(says(result.out, "model.fit(share(digits), epochs=2"));
 }
 
+TEST_F(WeaveKeras, RecognisesADatasetOfATable) {
+  const std::string given =
+      "import regex as re\npattern = re.compile('a+', 0)\ntable = tfds.load('digits')\n"
+      "model.fit(table['train'].batch(4), epochs=2)";
+  const CommandResult result = weave("import tensorflow_datasets as tfds\n" + script("'adam'", given));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(says(result.out, "shard(table['train']).batch(4)")) << result.out;
+}
+
 /// A loop with a tape over `iterable`; `step` draws noise if `draws`.
 std::string tape_loop(const std::string& iterable, bool draws) {
   return "import tensorflow as tf\ntf.random.set_seed(4)\n"

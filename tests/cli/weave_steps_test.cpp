@@ -69,6 +69,20 @@ TEST_F(WeaveSteps, OfSeveralOptimizersAreAveragedForHorovodBeforeTheyAreClipped)
   EXPECT_FALSE(says(woven, "DistributedOptimizer")) << woven;
 }
 
+TEST_F(WeaveSteps, DoNotWaitInTheWorkersOfALoader) {
+  const CommandResult woven = weave(
+      "import torch\nfrom torch import nn, optim\nfrom torch.utils.data import DataLoader, Dataset\n"
+      "def load(path):\n    return torch.load(path)\n"
+      "class Files(Dataset):\n    def __len__(self):\n        return 8\n"
+      "    def __getitem__(self, i):\n        return load(f'{i}.pt')\n"
+      "loader = DataLoader(Files(), batch_size=2, shuffle=True, num_workers=2)\n"
+      "net = nn.Linear(4, 4)\noptimizer = optim.SGD(net.parameters(), lr=0.1)\n"
+      "for epoch in range(2):\n    for a in loader:\n        optimizer.zero_grad()\n"
+      "        net(a).mean().backward()\n        optimizer.step()\n"
+      "torch.save(net.state_dict(), 'net.pt')\n");
+  EXPECT_TRUE(says(woven.out, "def load(path):\n    return torch.load(path)\n")) << woven.out << woven.err;
+}
+
 TEST_F(WeaveSteps, LeaveAllProcessesTheSameStatisticsForAnEvaluation) {
   const std::string step =
       "        optimizer.zero_grad()\n        (net(a) - net(a + 1)).pow(2).mean().backward()\n"
