@@ -50,6 +50,8 @@ class LoadedModel:
         unknown = sorted(set(given) - set(forms))
         if unknown or len(inputs) > len(forms):
             raise _native.Error(f"the model has the inputs {', '.join(forms)}, not {', '.join(unknown) or 'so many'}")
+        if "x" not in given:
+            raise _native.Error(f"the input x is missing; the model has the inputs {', '.join(forms)}")
         return {name: as_input(values, forms[name], name) for name, values in given.items()}
 
 
@@ -57,6 +59,8 @@ def as_input(values, dtype, name):
     """The values as a contiguous array of the type f32 or i32. Refuses numbers that change by that."""
     array = numpy.from_dlpack(values) if not isinstance(values, numpy.ndarray) and hasattr(values, "__dlpack__") \
         else numpy.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise _native.Error(f"the input '{name}' must be of numbers, not of {array.dtype}")
     if dtype == "i32":
         if array.dtype.kind not in "biu":
             raise _native.Error(f"the input '{name}' is of integers, but the array has {array.dtype}")

@@ -71,6 +71,22 @@ class Native(unittest.TestCase):
         self.assertAlmostEqual(loaded.evaluate(self.x, self.y)["loss"], float(((right - self.y)**2).mean()), places=5)
         self.assertEqual(loaded.inputs, [("x", "f32", [3]), ("label", "f32", [2])])
 
+    def test_what_a_file_cannot_take_is_a_sentence(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.telar")
+            self.model.write(path)
+            loaded = telar.load(path)
+            with open(path, "rb") as file:
+                whole = file.read()
+            with open(path, "wb") as file:
+                file.write(whole[:len(whole) // 2])
+            with self.assertRaisesRegex(telar.Error, "truncated"):
+                telar.load(path)
+        for mistake, reason in ((lambda: loaded.evaluate(), "x is missing"), (lambda: loaded.predict("text"), "of numbers"),
+                                (lambda: loaded.predict(y=self.x), "not y")):
+            with self.assertRaisesRegex(telar.Error, reason):
+                mistake()
+
     def test_mistakes_are_sentences(self):
         session = self.session()
         for mistake, reason in (

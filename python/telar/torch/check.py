@@ -46,11 +46,11 @@ class WithoutChance(torch.overrides.TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def untouched(module, seed_of=torch.random):
+def untouched(module):
     """Afterwards parameters' gradients, buffers and random state are as before."""
     gradients = {p: p.grad for p in module.parameters()}
     buffers = {b: b.detach().clone() for b in module.buffers()}
-    state = seed_of.get_rng_state()
+    state = torch.random.get_rng_state()
     for parameter in gradients:
         parameter.grad = None
     try:
@@ -61,7 +61,7 @@ def untouched(module, seed_of=torch.random):
                 buffer.copy_(values)
         for parameter, gradient in gradients.items():
             parameter.grad = gradient
-        seed_of.set_rng_state(state)
+        torch.random.set_rng_state(state)
 
 
 def eager(model, loss, batch):

@@ -29,9 +29,8 @@ class HostFunction:
     def __init__(self, node, program):
         self.node = node
         signature = program.graph_signature
-        users = {spec.arg.name: i for i, spec in enumerate(signature.user_inputs_spec)} if hasattr(
-            signature, "user_inputs_spec") else {name: i for i, name in enumerate(signature.user_inputs)}
-        held = dict(program.constants) | {name: tensor for name, tensor in program.state_dict.items()}
+        users = {name: position for position, name in enumerate(signature.user_inputs)}
+        held = program.constants | program.state_dict
         targets = {spec.arg.name: spec.target for spec in signature.input_specs if spec.target is not None}
         self.positions, self.held = {}, {}
         self.graph, copies = torch.fx.Graph(), {}
