@@ -60,8 +60,6 @@ void bind_graph_builder(nb::module_& module) {
            "Adds an operation of telar/io/model_operations.h; returns the ids of its results. -1 is an input "
            "that is left out.")
       .def("shape", [](const GraphBuilder& graph, ValueId id) { return type_of(graph, id).shape.dims(); })
-      .def("dtype", [](const GraphBuilder& graph,
-                       ValueId id) { return std::string(name_of(type_of(graph, id).dtype)); })
       .def("output", &GraphBuilder::output)
       .def_prop_rw("scope", &GraphBuilder::scope, &GraphBuilder::set_scope,
                    "The layer to which the next operations belong.")

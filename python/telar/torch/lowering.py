@@ -346,7 +346,7 @@ class Lowering:
             return
         in_place = is_in_place(node)
         if self._is_constant(node, arguments, keywords):
-            self.values[node] = node.target(*plain(arguments), **plain(keywords))
+            self.values[node] = node.target(*arguments, **keywords)
             return
         if self._is_of_batch(node, in_place):
             self.values[node] = HostValue(node, self.exported)
@@ -434,10 +434,6 @@ def is_in_place(node):
     """Whether it changes its first argument."""
     name = name_of(node)
     return node.op == "call_function" and name.endswith("_") and not name.endswith("__")
-
-
-def plain(arguments):
-    return torch.fx.node.map_aggregate(arguments, lambda a: a)
 
 
 def is_size(target):
