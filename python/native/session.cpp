@@ -4,11 +4,13 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 
 #include "python/native/bindings.h"
 #include "python/native/index_limits.h"
@@ -106,13 +108,21 @@ class PythonSession {
   IndexLimits limits_;
 };
 
+/// Parameters with options of their own: (names, options, by which their learning rate is multiplied).
+using ParameterGroup = std::tuple<std::vector<std::string>, nb::dict, double>;
+
 std::unique_ptr<PythonSession> make_session(const PythonModel& model, int64_t batch,
                                             const std::string& optimizer, const nb::dict& optimizer_options,
                                             const std::string& strategy, const nb::dict& strategy_options,
-                                            double clip_norm, bool bf16, int threads, uint64_t seed) {
+                                            double clip_norm, bool bf16, int threads, uint64_t seed,
+                                            const std::vector<ParameterGroup>& groups) {
   StepOptions options;
   options.batch = batch;
   options.optimizer = optimizer_of(optimizer, attributes_of(optimizer_options));
+  for (const auto& [names, own_options, rate] : groups) {
+    const Optimizer own = optimizer_of(optimizer, attributes_of(own_options));
+    for (const std::string& name : names) options.own_optimizers[name] = {own, rate};
+  }
   if (clip_norm > 0) options.clip_norm = clip_norm;
   if (bf16) options.precision = Precision::bf16;
   return std::make_unique<PythonSession>(model, options, strategy_type(strategy),
@@ -128,6 +138,15 @@ std::pair<std::vector<double>, bool> train(PythonSession& session, const nb::dic
   const nb::gil_scoped_release others_may_run;
   StepResult result = session.session().train(batch, inputs);
   return {std::move(result.metrics), result.finite};
+}
+
+/// (operation, layer, seconds) of one training step on the first replica.
+nb::list profile(PythonSession& session, const nb::dict& arrays, const IdArray& samples) {
+  const BatchView batch = session.batch_of(arrays, samples);
+  nb::list times;
+  for (const OperationTime& time : session.session().profile(batch, {.learning_rate = 0, .step = 1}))
+    times.append(nb::make_tuple(time.op, time.scope, time.seconds));
+  return times;
 }
 
 std::vector<double> evaluate(PythonSession& session, const nb::dict& arrays) {
@@ -183,16 +202,21 @@ nb::ndarray<nb::numpy, float> read_gradient(const PythonSession& session, const 
 
 void bind_session(nb::module_& module) {
   nb::class_<PythonSession>(module, "Session", "Trains a model in this process by one of the strategies.")
-      .def(nb::new_(&make_session), nb::arg("model"), nb::arg("batch"), nb::arg("optimizer"),
-           nb::arg("optimizer_options"), nb::arg("strategy"), nb::arg("strategy_options"),
-           nb::arg("clip_norm") = 0.0, nb::arg("bf16") = false, nb::arg("threads") = 0, nb::arg("seed") = 0,
-           "threads: of all workers together; 0: those of this process.")
+      .def(
+          nb::new_(&make_session), nb::arg("model"), nb::arg("batch"), nb::arg("optimizer"),
+          nb::arg("optimizer_options"), nb::arg("strategy"), nb::arg("strategy_options"),
+          nb::arg("clip_norm") = 0.0, nb::arg("bf16") = false, nb::arg("threads") = 0, nb::arg("seed") = 0,
+          nb::arg("groups") = std::vector<ParameterGroup>{},
+          "threads: of all workers together; 0: those of this process. groups: parameters with options of their "
+          "own, (names, options, by which their learning rate is multiplied).")
       .def(
           "train", &train, nb::arg("inputs"), nb::arg("samples"), nb::arg("learning_rate"), nb::arg("step"),
           nb::arg("epoch") = 0, nb::arg("divisor") = 0,
           "Makes one step. inputs: arrays by name; samples: the ids of the samples, i64; divisor: by what the "
           "gradient sum is divided, 0: the number of samples. Returns the sums of the metrics, and False if a "
           "number was not finite.")
+      .def("profile", &profile, nb::arg("inputs"), nb::arg("samples"),
+           "(operation, layer, seconds) of each operation of a training step on the first worker.")
       .def("evaluate", &evaluate, "The sums of the metrics in evaluation mode.")
       .def("predict", &predict, "The predictions in evaluation mode, a NumPy array.")
       .def("read_state", &read_state, nb::arg("parameter"), nb::arg("slot") = "")

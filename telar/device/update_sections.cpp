@@ -6,6 +6,7 @@
 
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
+#include "telar/graph/ops/update.h"
 
 namespace telar {
 
@@ -57,9 +58,8 @@ std::vector<UpdateSection> merged(std::vector<UpdateSection> sections) {
   return merged;
 }
 
-AdamRule adam_rule(const Attributes& a, const UpdateScalars& scalars, float scale) {
-  const double t = scalars.step;
-  return {scalars.learning_rate,
+AdamRule adam_rule(const Attributes& a, float learning_rate, double t, float scale) {
+  return {learning_rate,
           scale,
           real(a, "beta1"),
           real(a, "beta2"),
@@ -92,19 +92,20 @@ float clip_factor_of(double max_norm, double sum_of_squares, float samples) {
 
 UpdateRule rule_of(const UpdateSection& section, const UpdateScalars& scalars, float scale) {
   const Attributes& a = section.attributes;
+  const auto learning_rate = static_cast<float>(scalars.learning_rate * rate_of_update(a));
   if (section.rule == "sgd_update") {
-    return SgdRule{scalars.learning_rate, scale,
-                   real(a, "momentum"),   real(a, "weight_decay"),
-                   a.flag("nesterov"),    scalars.step <= 1.0F};
+    return SgdRule{learning_rate,       scale,
+                   real(a, "momentum"), real(a, "weight_decay"),
+                   a.flag("nesterov"),  scalars.step <= 1.0F};
   }
-  if (section.rule == "adam_update") return adam_rule(a, scalars, scale);
+  if (section.rule == "adam_update") return adam_rule(a, learning_rate, scalars.step, scale);
   if (section.rule == "rmsprop_update") {
-    return RmspropRule{scalars.learning_rate, scale,
-                       real(a, "alpha"),      real(a, "epsilon"),
-                       real(a, "momentum"),   real(a, "weight_decay")};
+    return RmspropRule{learning_rate,       scale,
+                       real(a, "alpha"),    real(a, "epsilon"),
+                       real(a, "momentum"), real(a, "weight_decay")};
   }
   if (section.rule == "adagrad_update") {
-    const double lowered = scalars.learning_rate / (1.0 + (scalars.step - 1.0) * a.real("lr_decay"));
+    const double lowered = learning_rate / (1.0 + (scalars.step - 1.0) * a.real("lr_decay"));
     return AdagradRule{static_cast<float>(lowered), scale, real(a, "epsilon"), real(a, "weight_decay")};
   }
   if (section.rule == "running_average_update") return RunningAverageRule{real(a, "momentum"), scale};

@@ -9,6 +9,7 @@ must have the package telar (build/release/python).
 
 import copy
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -242,6 +243,61 @@ class State(unittest.TestCase):
             losses.append([step(*batch) for _ in range(3)])
         self.assertEqual(len(set(losses[0])), 3)
         numpy.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+class Threads(unittest.TestCase):
+    def test_the_products_run_on_telars_team(self):
+        """PyTorch's OpenMP library, which it loads for all, must not get a team of its own for Telar's products."""
+        code = """
+import os, torch
+import telar.torch as tt
+net = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
+step = tt.Step(net, torch.nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), threads=2, check=False)
+batch = torch.randn(256, 256), torch.randint(0, 10, (256,))
+torch.set_num_threads(1)
+before = len(os.listdir("/proc/self/task"))
+step(*batch)
+step(*batch)
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+        found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+        self.assertEqual(found.stdout.strip(), "1")
+
+
+class Groups(unittest.TestCase):
+    def check(self, make_optimizer, strategy="single", **options):
+        module, loss, make = built("mlp")
+        other = copy.deepcopy(module)
+        batches = [make(n) for n in (8, 8, 5)]
+        optimizer, right = (make_optimizer(m) for m in (module, other))
+        schedules = [torch.optim.lr_scheduler.LambdaLR(o, lambda n: 0.5 * n) for o in (optimizer, right)]
+        step = tt.Step(module, loss, optimizer, strategy=strategy, **options)
+        for batch in batches:
+            train(other, loss, right, [batch])
+            step(*batch)
+            for schedule in schedules:
+                schedule.step()
+        step.sync()
+        self.assertLess(largest_difference(module.parameters(), other.parameters()), 1e-5)
+
+    def groups(self, module, **options):
+        weights, rest = module[1:2].parameters(), module[3:].parameters()
+        return [{"params": list(weights)}, {"params": list(rest), **options}]
+
+    def test_have_their_own_decay_and_rate(self):
+        self.check(lambda m: torch.optim.AdamW(self.groups(m, weight_decay=0.0, lr=0.1), 0.01, weight_decay=0.3))
+
+    def test_some_have_momentum(self):
+        self.check(lambda m: torch.optim.SGD(self.groups(m, momentum=0.9, nesterov=True), 0.1))
+
+    def test_of_other_optimizers(self):
+        self.check(lambda m: torch.optim.RMSprop(self.groups(m, alpha=0.5, lr=0.001), 0.01))
+        self.check(lambda m: torch.optim.Adagrad(self.groups(m, lr_decay=0.1), 0.05))
+
+    def test_under_strategies(self):
+        for strategy, options in (("mirrored", {"replicas": 2}), ("sharded", {"replicas": 2}), ("pipeline", {"stages": 2})):
+            self.check(lambda m: torch.optim.AdamW(self.groups(m, weight_decay=0.0, lr=0.1), 0.01, weight_decay=0.3),
+                       strategy, **options)
 
 
 class Fit(unittest.TestCase):
@@ -489,9 +545,15 @@ class Hostile(unittest.TestCase):
         self.run_step(forward, layers=lambda: {"rnn": nn.LSTM(4, 5), "fc": nn.Linear(5, 3)},
                       batch=(torch.randn(6, 7, 4), torch.randint(0, 3, (6,))))
 
-    def test_groups_that_differ(self):
-        self.assert_refused("groups", lambda self, x: self.fc(x), optimizer=lambda net: torch.optim.SGD(
-            [{"params": [net.fc.weight]}, {"params": [net.fc.bias], "weight_decay": 0.0}], 0.1, weight_decay=0.1))
+    def test_rates_of_groups_that_part(self):
+        net = self.net(lambda self, x: self.fc(x))
+        optimizer = torch.optim.SGD([{"params": [net.fc.weight]}, {"params": [net.fc.bias], "lr": 0.01}], 0.1)
+        step = tt.Step(net, nn.CrossEntropyLoss(), optimizer)
+        batch = torch.randn(6, 4), torch.randint(0, 3, (6,))
+        step(*batch)
+        optimizer.param_groups[1]["lr"] = 0.02
+        with self.assertRaisesRegex(telar.Error, "learning rate of group 1 is 0.02"):
+            step(*batch)
 
     def test_amsgrad(self):
         self.assert_refused("amsgrad", lambda self, x: self.fc(x),

@@ -45,7 +45,8 @@ class Step:
         self.strategy, self.options = strategy, options
         self._threads, self._clip_norm, self._bf16, self._seed = threads, clip_norm or 0.0, precision == "bf16", seed
         self._check = check
-        self._form = optimizers.options_of(optimizer)
+        self._groups = optimizers.groups_of(optimizer)
+        self._rates = optimizers.Rates(self._groups)
         self._captured = self._session = None
         self._step = optimizers.steps_of(optimizer)
         self._samples = 0
@@ -55,13 +56,13 @@ class Step:
         """Makes one step. Returns the loss of the batch, before the step."""
         if self._session is None:
             self._begin(batch)
-        groups = self.optimizer.param_groups
+        rate = self._rates.now(self.optimizer)
         arrays = self._arrays(batch)
         size = len(batch[0])
         samples = numpy.arange(self._samples, self._samples + size)
         divisor = 0 if self._captured.mean else 1
         self._step += 1
-        sums, finite = self._session.train(arrays, samples, groups[0]["lr"], self._step, 0, divisor)
+        sums, finite = self._session.train(arrays, samples, rate, self._step, 0, divisor)
         self._samples += size
         self._last = batch
         loss = sums[0] / size if self._captured.mean else sums[0]
@@ -143,8 +144,11 @@ class Step:
         if self._check:
             require_equal(programs, batch, arrays_of, self._threads)
         name = optimizers.form_of(self.optimizer).name
-        self._session = _native.Session(self._captured.model, len(batch[0]), name, self._form, self.strategy,
-                                        self.options, self._clip_norm, self._bf16, self._threads, self._seed)
+        held = self._captured.tensors
+        groups = [([parameter for parameter in trained if id(held.get(parameter)) in group.members], group.options, multiple)
+                  for group, multiple in zip(self._groups, self._rates.multiples)]
+        self._session = _native.Session(self._captured.model, len(batch[0]), name, self._groups[0].options, self.strategy,
+                                        self.options, self._clip_norm, self._bf16, self._threads, self._seed, groups)
         if self._step:
             self.load()
 
@@ -158,12 +162,12 @@ class Step:
 
 def arrays_of(captured, batch):
     """A batch as arrays by the names of the model's inputs."""
-    arrays = {name: as_input(tensor.detach().cpu(), dtype, name)
+    arrays = {name: as_input(tensor.numpy(force=True), dtype, name)
               for (name, dtype), tensor in zip(captured.inputs, batch) if dtype is not None}
     for name, (dtype, function) in captured.host.items():
         value = function(batch)
         if value is not None:
-            arrays[name] = as_input(value.cpu(), dtype, name)
+            arrays[name] = as_input(value.numpy(force=True), dtype, name)
     return arrays
 
 

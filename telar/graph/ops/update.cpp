@@ -13,6 +13,9 @@ void require(std::string_view op, const Attributes& attributes, const std::strin
     throw user_error("{} needs the attribute {}, which is {}", op, name, type);
 }
 
+/// The attribute of a parameter with a learning rate of its own.
+constexpr const char* kRate = "rate";
+
 /// A number of the step: f32 [1]. An absent input has rank 0.
 bool is_scalar_or_absent(const TensorType& type) {
   return type.dtype == DType::f32 && (type.shape.rank() == 0 || type.shape == Shape{1});
@@ -43,6 +46,7 @@ class UpdateOp final : public Op {
                                 const Attributes& attributes) const override {
     for (const std::string& real : rule_.reals) require<double>(name_, attributes, real, "a number");
     for (const std::string& flag : rule_.flags) require<bool>(name_, attributes, flag, "true or false");
+    if (attributes.has(kRate)) require<double>(name_, attributes, kRate, "a number");
     const size_t tensors = 2 + slots(attributes).size();
     if (inputs.size() != tensors + kUpdateScalars)
       throw user_error("{} has {} inputs, not {}", name_, tensors + kUpdateScalars, inputs.size());
@@ -119,6 +123,7 @@ void add_update(GraphBuilder& builder, const UpdateOp& op, const std::string& pa
   std::vector<ValueId> inputs{p, builder.gradient(parameter, type)};
   for (const auto& slot : op.slots(attributes))
     inputs.push_back(builder.optimizer_state(slot, parameter, type));
+  if (scalars.rate != 1) attributes.set(kRate, scalars.rate);
   for (const ValueId scalar : {scalars.learning_rate, scalars.samples, scalars.step, scalars.clip_factor}) {
     inputs.push_back(scalar);
   }
@@ -184,6 +189,10 @@ const Op* find_update_operation(std::string_view name) {
   if (name == kSumOfSquares.name()) return &kSumOfSquares;
   if (name == kClipFactor.name()) return &kClipFactor;
   return find_update(name);
+}
+
+double rate_of_update(const Attributes& attributes) {
+  return attributes.has(kRate) ? attributes.real(kRate) : 1;
 }
 
 std::vector<std::string> slots_of_update(const Node& node) {

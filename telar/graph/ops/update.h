@@ -17,6 +17,7 @@ struct UpdateInputs {
   ValueId samples = kNoValue;
   ValueId step = kNoValue;         ///< 1 for the first update
   ValueId clip_factor = kNoValue;  ///< optional
+  double rate = 1;                 ///< by which this parameter's learning rate is multiplied
 };
 
 /// ĝ += weight_decay·p;  m = momentum·m + ĝ (m = ĝ at step 1);  p −= lr·(nesterov ? ĝ + momentum·m : m).
@@ -76,6 +77,8 @@ ValueId clip_factor(GraphBuilder& builder, ValueId sum_of_squares, ValueId sampl
 /// The operation of this file with this name ("adam_update"), or null. All of them check their inputs and
 /// attributes (Op::infer), so they may be in a graph from outside.
 const Op* find_update_operation(std::string_view name);
+/// By which the learning rate of a parameter is multiplied (UpdateInputs::rate).
+double rate_of_update(const Attributes& attributes);
 /// The optimizer state of a node whose operation updates, in the order of its inputs: "adam_m", "adam_v".
 std::vector<std::string> slots_of_update(const Node& node);
 /// The number of a node's inputs that follow its parameter, gradient and slots: those of UpdateInputs.
