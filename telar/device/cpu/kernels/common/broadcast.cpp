@@ -20,7 +20,7 @@ bool continues(const WalkedAxis<Tensors>& outer, const WalkedAxis<Tensors>& inne
   return true;
 }
 
-/// Where a walk over several axes is: offsets of the tensors at the beginning of a row, which is the last axis.
+/// Where a walk over several axes is: offsets of the tensors at the beginning of a row, the last axis.
 class RowWalk {
  public:
   RowWalk(std::span<const WalkedAxis<3>> axes, int64_t row) : axes_(axes), index_(axes.size(), 0) {
