@@ -35,6 +35,10 @@ class PythonSession {
       throw user_error(
           "the strategy {} has workers of their own, which cannot make the steps of a loop in Python; write the model to a file, and train it with `telar train`",
           type.name);
+    if (model.external() != nullptr && type.of_all_processes)
+      throw user_error(
+          "the strategy {} divides the layers of a model, which Telar cannot do when PyTorch computes them; choose one whose workers share batches",
+          type.name);
     const int64_t workers =
         worker_count(type, completed("strategy '" + type.name + "'", type.options, given));
     const int each =
@@ -42,11 +46,20 @@ class PythonSession {
     const Cluster cluster{.devices =
                               std::vector<DeviceSpec>(static_cast<size_t>(workers), {"cpu", each, {}})};
     const TrainingStep step = make_training_step(model.model(), options);
+    external_ = model.external();
     session_ = std::make_unique<Session>(make_strategy(type.name, given)->rewrite(step, cluster), cluster,
                                          SessionOptions{.seed = seed});
     inputs_ = session_->inputs();
     limits_ = index_limits(model.graphs());
   }
+
+  /// Without Python's lock, because the workers' threads may need it to end.
+  ~PythonSession() {
+    const nb::gil_scoped_release others_may_run;
+    session_.reset();
+  }
+  PythonSession(const PythonSession&) = delete;
+  PythonSession& operator=(const PythonSession&) = delete;
 
   Session& session() const { return *session_; }
   const std::vector<BatchTensor>& inputs() const { return inputs_; }
@@ -103,6 +116,7 @@ class PythonSession {
     }
   }
 
+  std::shared_ptr<const ExternalModel> external_;  // outlives the session
   std::unique_ptr<Session> session_;
   std::vector<BatchTensor> inputs_;
   IndexLimits limits_;

@@ -343,6 +343,116 @@ class Twice(torch.autograd.Function):
         return 2 * gradient
 
 
+class Net(nn.Module):
+    """A net with a backward of its own, which Telar's operations cannot have."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers = nn.Sequential(*layers, nn.Linear(4, 3))
+
+    def forward(self, x):
+        return Twice.apply(self.layers(x))
+
+
+class InPyTorch(unittest.TestCase):
+    """engine="torch"."""
+
+    def check(self, net, loss, batches, strategy="single", limit=1e-6, engine="torch", **options):
+        """Steps are PyTorch's with the whole batch; returns the step and PyTorch's module."""
+        other = copy.deepcopy(net)
+        optimizer, right = (torch.optim.AdamW(m.parameters(), 0.01) for m in (net, other))
+        step = tt.Step(net, loss, optimizer, strategy=strategy, engine=engine, **options)
+        expected = train(other, loss, right, batches)
+        found = [step(*batch) for batch in batches]
+        numpy.testing.assert_allclose(found, expected, rtol=1e-5)
+        step.sync()
+        self.assertLess(largest_difference(net.parameters(), other.parameters()), limit)
+        return step, other
+
+    def batches(self):
+        torch.manual_seed(1)
+        return [(torch.randn(n, 4), torch.randint(0, 3, (n,))) for n in (8, 8, 7, 1)]
+
+    def test_is_chosen_when_telar_cannot(self):
+        with self.assertWarnsRegex(UserWarning, "PyTorch computes the module, because Telar cannot: .*backward|export"):
+            self.check(Net(), nn.CrossEntropyLoss(), self.batches(), engine="auto")
+
+    def test_workers_are_one(self):
+        for strategy in ("mirrored", "sharded"):
+            self.check(Net(), nn.CrossEntropyLoss(), self.batches(), strategy, 2e-5, replicas=2)
+
+    def test_a_sum_is_not_a_mean(self):
+        loss = nn.CrossEntropyLoss(reduction="sum")
+        self.check(Net(), loss, self.batches(), "mirrored", 2e-5, replicas=3)
+
+    def test_a_loss_over_pairs_is_refused_for_workers(self):
+        def loss(module, x, y):
+            z = module(x)
+            return F.cross_entropy(z @ z.T, torch.arange(len(x)))
+
+        self.check(Net(), loss, self.batches())
+        with self.assertRaisesRegex(telar.Error, "neither the mean nor the sum"):
+            self.check(Net(), loss, self.batches(), "mirrored", replicas=2)
+
+    def test_running_statistics(self):
+        step, other = self.check(Net(nn.BatchNorm1d(4)), nn.CrossEntropyLoss(), self.batches()[:3])
+        self.assertLess(largest_difference(step.model.buffers(), other.buffers()), 1e-6)
+
+    def test_running_statistics_of_workers_are_their_mean(self):
+        net = nn.Sequential(nn.BatchNorm1d(4, momentum=1.0), nn.Linear(4, 3))
+        x, y = self.batches()[0]
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), strategy="mirrored", replicas=2,
+                       engine="torch")
+        step(x, y)
+        step.sync()
+        expected = (x[:4].var(0) + x[4:].var(0)) / 2
+        self.assertLess(largest_difference([net[0].running_var], [expected]), 1e-6)
+        self.assertEqual(int(net[0].num_batches_tracked), 1)
+
+    def test_evaluates_and_predicts(self):
+        step, other = self.check(Net(nn.Dropout(0.0)), nn.CrossEntropyLoss(), self.batches(), "mirrored", 2e-5, replicas=2)
+        x, y = self.batches()[2]
+        other.eval()
+        with torch.no_grad():
+            self.assertLess(largest_difference([step.predict(x)], [other(x)]), 1e-4)
+            self.assertAlmostEqual(step.evaluate(x, y), float(F.cross_entropy(other(x), y)), places=4)
+
+    def test_goes_on_with_the_optimizers_state(self):
+        step, other = self.check(Net(), nn.CrossEntropyLoss(), self.batches(), "mirrored", 2e-5, replicas=2)
+        batch = self.batches()[:1]
+        train(step.model, nn.CrossEntropyLoss(), step.optimizer, batch)
+        right = tt.Step(other, nn.CrossEntropyLoss(), torch.optim.AdamW(other.parameters(), 0.01), engine="torch")
+        del right
+        self.assertEqual({int(state["step"]) for state in step.optimizer.state.values()}, {5})
+
+    def test_an_error_in_the_module_ends_the_step(self):
+        class Failing(Net):
+            def forward(self, x):
+                if len(x) == 3:
+                    raise ValueError("three samples")
+                return super().forward(x)
+
+        net = Failing()
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), strategy="mirrored", replicas=2,
+                       engine="torch")
+        x, y = self.batches()[0]
+        step(x, y)
+        with self.assertRaisesRegex(ValueError, "three samples"):
+            step(x[:7], y[:7])
+
+    def test_layers_cannot_be_divided(self):
+        net = Net()
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), strategy="pipeline", stages=2,
+                       engine="torch")
+        with self.assertRaisesRegex(telar.Error, "pipeline divides the layers"):
+            step(*self.batches()[0])
+
+    def test_what_a_file_cannot_have(self):
+        step, _ = self.check(Net(), nn.CrossEntropyLoss(), self.batches())
+        with self.assertRaisesRegex(telar.Error, "torch.save"):
+            step.save("/nowhere/m.telar")
+
+
 class Hostile(unittest.TestCase):
     """What is right, or refused with its reason."""
 
@@ -361,7 +471,7 @@ class Hostile(unittest.TestCase):
         net = self.net(forward, layers)
         batch = batch or (torch.randn(6, 4), torch.randint(0, 3, (6,)))
         optimizer = optimizer(net) if optimizer else torch.optim.SGD(net.parameters(), 0.1)
-        return tt.Step(net, loss or nn.CrossEntropyLoss(), optimizer, **options)(*batch)
+        return tt.Step(net, loss or nn.CrossEntropyLoss(), optimizer, **{"engine": "telar", **options})(*batch)
 
     def assert_refused(self, reason, *arguments, **options):
         with self.assertRaisesRegex(telar.Error, reason):

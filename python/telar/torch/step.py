@@ -1,5 +1,8 @@
 """A training step of PyTorch's module on Telar's engine."""
 
+import os
+import warnings
+
 import numpy
 import torch
 
@@ -8,6 +11,7 @@ from telar.loaded import as_input
 from telar.torch import optimizers
 from telar.torch.capture import Capture
 from telar.torch.check import require_equal, require_unchanged
+from telar.torch.external import External
 from telar.torch.values import Refusal
 
 
@@ -31,23 +35,25 @@ class Step:
     clip_norm: the greatest norm of the gradient, as torch.nn.utils.clip_grad_norm_ has it.
     precision: "f32", or "bf16" for products and convolutions.
     check: whether the first batch is compared with PyTorch.
+    engine: what computes the module. "telar" refuses what it cannot train as it is; "torch" is PyTorch itself, in each worker,
+        under strategies whose workers share batches; "auto" takes the first, or the second with a warning that says why.
     """
 
     def __init__(self, model, loss, optimizer, /, *, strategy="single", threads=0, clip_norm=None, precision="f32",
-                 seed=0, check=True, **options):
+                 seed=0, check=True, engine="auto", **options):
         if precision not in ("f32", "bf16"):
             raise Refusal(f"the precision is '{precision}'; it must be f32 or bf16")
         if strategy not in _native.strategies():
             raise Refusal(f"there is no strategy '{strategy}'; there are {', '.join(_native.strategies())}")
-        self.model, self.loss, self.optimizer = model, loss, optimizer
-        if "batch_norm" in _native.strategy_options(strategy):
-            options.setdefault("batch_norm", "synchronised")  # the module's own: statistics of the whole batch
+        if engine not in ("auto", "telar", "torch"):
+            raise Refusal(f"the engine is '{engine}'; it must be auto, telar or torch")
+        self.model, self.loss, self.optimizer, self.engine = model, loss, optimizer, engine
         self.strategy, self.options = strategy, options
         self._threads, self._clip_norm, self._bf16, self._seed = threads, clip_norm or 0.0, precision == "bf16", seed
         self._check = check
         self._groups = optimizers.groups_of(optimizer)
         self._rates = optimizers.Rates(self._groups)
-        self._captured = self._session = None
+        self._captured = self._session = self._external = None
         self._step = optimizers.steps_of(optimizer)
         self._samples = 0
         self._last = None  # the last batch, with which sync() compares
@@ -79,6 +85,8 @@ class Step:
     def predict(self, *inputs):
         """The module's output in evaluation mode, by the current values."""
         self._require_begun()
+        if self._external:
+            self._external.require_prediction()
         return torch.from_numpy(self._session.predict(self._arrays(inputs)))
 
     def sync(self):
@@ -104,7 +112,7 @@ class Step:
                 if isinstance(counter, torch.Tensor):
                     counter.fill_(self._step)
 
-        if self._check:
+        if self._check and not self._external:
             require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last))
 
     def load(self):
@@ -124,6 +132,8 @@ class Step:
     def save(self, path):
         """Writes the model with its current values to a file: `telar train`, `telar.load`."""
         self._require_begun()
+        if self._external:
+            raise Refusal("PyTorch computes the module, so a file of Telar's operations cannot be written; save it with torch.save")
         if self._captured.host:
             raise Refusal("PyTorch computes a part of the module's inputs of each batch, such as masks, so a file of it would "
                           "not be enough; compute them before, and give them as tensors of the batch")
@@ -139,21 +149,41 @@ class Step:
         trained = self._trained()
         if not trained:
             raise Refusal("the optimizer has no parameter of the module that requires a gradient")
-        programs = Capture(self.model, self.loss, batch, trained)
-        self._captured = programs.model()
-        if self._check:
-            require_equal(programs, batch, arrays_of, self._threads)
+        options = self.options
+        if self.engine != "torch":
+            try:
+                self._capture(batch, trained)
+            except Refusal as reason:
+                if self.engine == "telar" or not _native.shares_batches(self.strategy):
+                    raise
+                warnings.warn(f"PyTorch computes the module, because Telar cannot: {reason}", stacklevel=3)
+        if self._captured is None:
+            if self._bf16:
+                raise Refusal("PyTorch computes the module, so its precision is PyTorch's; use torch.autocast in the module")
+            workers = _native.workers(self.strategy, options)
+            threads = max(1, (self._threads or len(os.sched_getaffinity(0))) // workers) if workers > 1 else self._threads
+            self._external = External(self.model, self.loss, batch, trained, workers, threads)
+            self._captured = self._external.captured
+        elif "batch_norm" in _native.strategy_options(self.strategy):
+            options = {"batch_norm": "synchronised"} | options  # the module's own: statistics of the whole batch
         name = optimizers.form_of(self.optimizer).name
         held = self._captured.tensors
         groups = [([parameter for parameter in trained if id(held.get(parameter)) in group.members], group.options, multiple)
                   for group, multiple in zip(self._groups, self._rates.multiples)]
         self._session = _native.Session(self._captured.model, len(batch[0]), name, self._groups[0].options, self.strategy,
-                                        self.options, self._clip_norm, self._bf16, self._threads, self._seed, groups)
+                                        options, self._clip_norm, self._bf16, self._threads, self._seed, groups)
         if self._step:
             self.load()
 
+    def _capture(self, batch, trained):
+        programs = Capture(self.model, self.loss, batch, trained)
+        captured = programs.model()
+        if self._check:
+            require_equal(programs, batch, arrays_of, self._threads)
+        self._captured = captured
+
     def _arrays(self, batch):
-        return arrays_of(self._captured, batch)
+        return self._external.arrays(batch) if self._external else arrays_of(self._captured, batch)
 
     def _require_begun(self):
         if self._session is None:
