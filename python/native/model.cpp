@@ -100,8 +100,8 @@ nb::object view_of(std::span<float> numbers) {
                   nb::rv_policy::reference);
 }
 
-/// Python's state of a thread that is not one of Python's own, for as long as the thread lives. Without it, each
-/// call would make a new state and delete it, with all that PyTorch keeps there.
+/// Python's state of a thread that is not one of Python's own, for as long as the thread lives. Without it,
+/// each call would make a new state and delete it, with all that PyTorch keeps there.
 class PythonThread {
  public:
   PythonThread() : foreign_(PyGILState_GetThisThreadState() == nullptr) {

@@ -18,9 +18,9 @@ struct ExternalForm {
   Shape prediction;  ///< of one sample
 };
 
-/// A model whose loss, gradients and predictions a function computes: PyTorch in Python or in C++, a simulator,
-/// a library. The engine does the rest: it divides batches among workers, exchanges and updates. Strategies
-/// that divide the layers of a model have nothing to divide here, and refuse.
+/// A model whose loss, gradients and predictions a function computes: PyTorch in Python or in C++, a
+/// simulator, a library. The engine does the rest: it divides batches among workers, exchanges and updates.
+/// Strategies that divide the layers of a model have nothing to divide here, and refuse.
 ///
 /// The samples of a batch, input x, are numbers (i32 [N]) by which the function finds them.
 class ExternalModel {
