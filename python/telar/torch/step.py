@@ -5,6 +5,7 @@ import torch
 
 from telar import _native
 from telar.loaded import as_input
+from telar.refusal import checked_options
 from telar.torch import optimizers
 from telar.torch.capture import Capture
 from telar.torch.check import require_equal, require_unchanged
@@ -35,13 +36,8 @@ class Step:
 
     def __init__(self, model, loss, optimizer, /, *, strategy="single", threads=0, clip_norm=None, precision="f32",
                  seed=0, check=True, **options):
-        if precision not in ("f32", "bf16"):
-            raise Refusal(f"the precision is '{precision}'; it must be f32 or bf16")
-        if strategy not in _native.strategies():
-            raise Refusal(f"there is no strategy '{strategy}'; there are {', '.join(_native.strategies())}")
+        options = checked_options(strategy, precision, options)
         self.model, self.loss, self.optimizer = model, loss, optimizer
-        if "batch_norm" in _native.strategy_options(strategy):
-            options.setdefault("batch_norm", "synchronised")  # the module's own: statistics of the whole batch
         self.strategy, self.options = strategy, options
         self._threads, self._clip_norm, self._bf16, self._seed = threads, clip_norm or 0.0, precision == "bf16", seed
         self._check = check
