@@ -29,6 +29,9 @@ NB_MODULE(_native, module) {
       "shares_batches", [](const std::string& name) { return !telar::strategy_type(name).of_all_processes; },
       "Whether each worker of a strategy computes whole models, of its share of a batch.");
   module.def(
+      "uses_servers", [](const std::string& name) { return telar::strategy_type(name).uses_servers; },
+      "Whether workers exchange through parameter servers.");
+  module.def(
       "workers",
       [](const std::string& name, const nb::dict& options) {
         const telar::StrategyType& type = telar::strategy_type(name);

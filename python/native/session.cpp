@@ -1,5 +1,3 @@
-#include "telar/runtime/session.h"
-
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -8,16 +6,13 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <memory>
 #include <tuple>
 
 #include "python/native/bindings.h"
-#include "python/native/index_limits.h"
-#include "python/native/model.h"
+#include "python/native/epochs.h"
+#include "python/native/python_session.h"
 #include "python/native/values.h"
-#include "telar/core/error.h"
-#include "telar/observe/process.h"
 #include "telar/strategy/strategy.h"
 
 namespace telar::python {
@@ -26,102 +21,6 @@ namespace nb = nanobind;
 
 namespace {
 
-/// A session, and which inputs it takes.
-class PythonSession {
- public:
-  PythonSession(const PythonModel& model, const StepOptions& options, const StrategyType& type,
-                const Attributes& given, int threads, uint64_t seed) {
-    if (type.uses_servers)
-      throw user_error(
-          "the strategy {} has workers of their own, which cannot make the steps of a loop in Python; write the model to a file, and train it with `telar train`",
-          type.name);
-    if (model.external() != nullptr && type.of_all_processes)
-      throw user_error(
-          "the strategy {} divides the layers of a model, which Telar cannot do when PyTorch computes them; choose one whose workers share batches",
-          type.name);
-    const int64_t workers =
-        worker_count(type, completed("strategy '" + type.name + "'", type.options, given));
-    const int each =
-        std::max<int>(1, (threads > 0 ? threads : available_threads()) / static_cast<int>(workers));
-    const Cluster cluster{.devices =
-                              std::vector<DeviceSpec>(static_cast<size_t>(workers), {"cpu", each, {}})};
-    const TrainingStep step = make_training_step(model.model(), options);
-    external_ = model.external();
-    session_ = std::make_unique<Session>(make_strategy(type.name, given)->rewrite(step, cluster), cluster,
-                                         SessionOptions{.seed = seed});
-    inputs_ = session_->inputs();
-    limits_ = index_limits(model.graphs());
-  }
-
-  /// Without Python's lock, because the workers' threads may need it to end.
-  ~PythonSession() {
-    const nb::gil_scoped_release others_may_run;
-    session_.reset();
-  }
-  PythonSession(const PythonSession&) = delete;
-  PythonSession& operator=(const PythonSession&) = delete;
-
-  Session& session() const { return *session_; }
-  const std::vector<BatchTensor>& inputs() const { return inputs_; }
-
-  /// The batch that these arrays are; they must outlive it.
-  BatchView batch_of(const nb::dict& arrays, const std::optional<IdArray>& samples) const {
-    BatchView batch;
-    bool first = true;
-    for (const auto& [key, value] : arrays) {
-      const auto name = nb::cast<std::string_view>(key);
-      const auto found = std::find_if(inputs_.begin(), inputs_.end(),
-                                      [name](const BatchTensor& input) { return input.name == name; });
-      if (found == inputs_.end()) continue;
-      const auto array = nb::cast<AnyArray>(value);
-      require_form(*found, array);
-      require_known(found->name, array);
-      const auto size = static_cast<int64_t>(array.shape(0));
-      if (!first && size != batch.size)
-        throw user_error("the inputs of a batch have {} and {} samples", batch.size, size);
-      first = false;
-      batch.size = size;
-      batch.inputs.push_back({found->name, array.data()});
-    }
-    if (samples) {
-      if (static_cast<int64_t>(samples->size()) != batch.size)
-        throw user_error("there are {} sample ids for {} samples", samples->size(), batch.size);
-      batch.sample = samples->data();
-    }
-    return batch;
-  }
-
- private:
-  static void require_form(const BatchTensor& input, const AnyArray& array) {
-    const Shape shape = shape_of(array);
-    const bool fits = shape.rank() == input.shape.rank() + 1 && has_dtype(array, input.dtype) &&
-                      std::equal(input.shape.begin(), input.shape.end(), shape.begin() + 1);
-    if (!fits)
-      throw user_error("the input '{}' must be {} with {} for each sample, not an array of {} bits with {}",
-                       input.name, name_of(input.dtype), input.shape.str(), array.dtype().bits, shape.str());
-  }
-
-  /// Throws Error (user) for tokens or labels that the model does not know.
-  void require_known(const std::string& input, const AnyArray& array) const {
-    const auto limit = limits_.find(input);
-    if (limit == limits_.end()) return;
-    const auto* numbers = static_cast<const int32_t*>(array.data());
-    const std::vector<int64_t>& known = limit->second;
-    const size_t elements = array.size() / std::max<size_t>(1, array.shape(0));
-    for (size_t i = 0; i < array.size(); ++i) {
-      const size_t element = i % elements;
-      if (element < known.size() && (numbers[i] < 0 || numbers[i] >= known[element]))
-        throw user_error("the input '{}' has {}; the model knows 0 to {} there", input, numbers[i],
-                         known[element] - 1);
-    }
-  }
-
-  std::shared_ptr<const ExternalModel> external_;  // outlives the session
-  std::unique_ptr<Session> session_;
-  std::vector<BatchTensor> inputs_;
-  IndexLimits limits_;
-};
-
 /// Parameters with options of their own: (names, options, by which their learning rate is multiplied).
 using ParameterGroup = std::tuple<std::vector<std::string>, nb::dict, double>;
 
@@ -129,7 +28,7 @@ std::unique_ptr<PythonSession> make_session(const PythonModel& model, int64_t ba
                                             const std::string& optimizer, const nb::dict& optimizer_options,
                                             const std::string& strategy, const nb::dict& strategy_options,
                                             double clip_norm, bool bf16, int threads, uint64_t seed,
-                                            const std::vector<ParameterGroup>& groups) {
+                                            const std::vector<ParameterGroup>& groups, int servers) {
   StepOptions options;
   options.batch = batch;
   options.optimizer = optimizer_of(optimizer, attributes_of(optimizer_options));
@@ -140,7 +39,7 @@ std::unique_ptr<PythonSession> make_session(const PythonModel& model, int64_t ba
   if (clip_norm > 0) options.clip_norm = clip_norm;
   if (bf16) options.precision = Precision::bf16;
   return std::make_unique<PythonSession>(model, options, strategy_type(strategy),
-                                         attributes_of(strategy_options), threads, seed);
+                                         attributes_of(strategy_options), threads, servers, seed);
 }
 
 /// Sums over the batch, and whether all numbers were finite.
@@ -220,9 +119,15 @@ void bind_session(nb::module_& module) {
           nb::new_(&make_session), nb::arg("model"), nb::arg("batch"), nb::arg("optimizer"),
           nb::arg("optimizer_options"), nb::arg("strategy"), nb::arg("strategy_options"),
           nb::arg("clip_norm") = 0.0, nb::arg("bf16") = false, nb::arg("threads") = 0, nb::arg("seed") = 0,
-          nb::arg("groups") = std::vector<ParameterGroup>{},
+          nb::arg("groups") = std::vector<ParameterGroup>{}, nb::arg("servers") = 1,
           "threads: of all workers together; 0: those of this process. groups: parameters with options of their "
-          "own, (names, options, by which their learning rate is multiplied).")
+          "own, (names, options, by which their learning rate is multiplied). servers: of a strategy that has some.")
+      .def("epoch", &make_epoch, nb::arg("steps"), nb::arg("next"), nb::arg("learning_rate"), nb::arg("epoch"),
+           nb::arg("made"), nb::arg("done"),
+           "The workers of a strategy with servers, as threads, make the steps of an epoch. next(): the arrays of "
+           "the next batch, by name; called by the workers. made: the steps made before. done(step, samples, sums): "
+           "called for each step, in any order.")
+      .def("updates_after", &PythonSession::updates_after, "The servers' updates after so many steps.")
       .def(
           "train", &train, nb::arg("inputs"), nb::arg("samples"), nb::arg("learning_rate"), nb::arg("step"),
           nb::arg("epoch") = 0, nb::arg("divisor") = 0,

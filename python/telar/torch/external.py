@@ -5,7 +5,6 @@ computes the loss of its share of the batch, and batch norm takes the statistics
 """
 
 import copy
-import threading
 import weakref
 
 import numpy
@@ -25,9 +24,8 @@ class External:
     """
 
     def __init__(self, module, loss, batch, trained, workers, threads):
-        self.batch = None  # of the call that runs
+        self._batches, self._starts, self._end = {}, [], 0
         self._threads = threads
-        self._workers = {}  # by thread
         self._whole = WithLoss(module, loss)
         parameters = dict(module.named_parameters())
         self._trained = [name for name in parameters if name in trained]
@@ -43,13 +41,23 @@ class External:
         compute = weakref.WeakMethod(self._compute)  # otherwise the model and this object would keep each other
         model = _native.Model.external(type(module).__name__, lambda *call: compute()(*call), described, list(sample or [1]))
         self._predicts = sample is not None
-        self._free = [copied(self._whole) for _ in range(workers)]
+        self._free = [self._new_worker() for _ in range(workers)]
         self.captured = Captured(model, [], {}, tensors, self.mean, True)
 
     def arrays(self, batch):
-        """The inputs of Telar's model for a batch, which is kept for the call."""
-        self.batch = batch
-        return {"x": numpy.arange(len(batch[0]), dtype=numpy.int32)}
+        """The inputs of Telar's model for a batch, the numbers of its samples among all batches since clear()."""
+        start = self._end
+        self._batches[start] = batch
+        self._starts.append(start)
+        self._end += len(batch[0])
+        return {"x": numpy.arange(start, self._end, dtype=numpy.int32)}
+
+    def forget(self, number):
+        """No sample of this batch since clear() will be asked for again."""
+        del self._batches[self._starts[number]]
+
+    def clear(self):
+        self._batches, self._starts, self._end = {}, [], 0
 
     def require_prediction(self):
         if not self._predicts:
@@ -90,61 +98,71 @@ class External:
 
     def _compute(self, mode, rows, parameters, result, gradients):
         """Called by each worker on its own thread (telar/graph/ops/external.h)."""
-        worker = self._worker()
-        batch = tuple(tensor[rows[0]:rows[-1] + 1] for tensor in self.batch)
-        for tensor, values in zip(worker.held, parameters):
+        if self._threads and torch.get_num_threads() != self._threads:
+            torch.set_num_threads(self._threads)  # of this thread
+        start = max(start for start in list(self._batches) if start <= rows[0])
+        whole = self._batches[start]
+        batch = tuple(tensor[rows[0] - start:rows[-1] + 1 - start] for tensor in whole)
+        worker = self._free.pop() if self._free else self._new_worker()
+        try:
+            worker.take(parameters)
+            share = len(rows) / len(whole[0])
+            if mode == "training":
+                worker.train(batch, len(rows) if self.mean else 1, len(rows) if self.mean else share, result, gradients)
+            else:
+                found = worker.predicted(batch) if mode == "prediction" else worker.loss(batch) * (len(rows) if self.mean else 1)
+                torch.from_numpy(result).copy_(found.reshape(-1))
+        finally:
+            self._free.append(worker)
+
+    def _new_worker(self):
+        return Worker(copied(self._whole), self._trained, self._statistics)
+
+
+class Worker:
+    """A copy of a module with its loss."""
+
+    def __init__(self, whole, trained, statistics):
+        self._whole = whole
+        parameters, buffers = dict(whole.model.named_parameters()), dict(whole.model.named_buffers())
+        self._held = [parameters[name] for name in trained] + [buffers[name] for name in statistics]
+
+    def take(self, parameters):
+        """Uses Telar's memory as that of the parameters; statistics are copied."""
+        for tensor, values in zip(self._held, parameters):
             values = torch.from_numpy(values).view(tensor.shape)
             if tensor.device.type == "cpu" and isinstance(tensor, torch.nn.Parameter):
                 tensor.data = values
             else:
                 tensor.data.copy_(values)
-        if mode == "training":
-            self._train(worker, batch, result, gradients)
-            return
-        worker.whole.eval()
-        with torch.no_grad():
-            if mode == "prediction":
-                found = first_tensor(worker.whole.model(*batch)).float()
-            else:
-                found = worker.whole(*batch)[0] * (len(rows) if self.mean else 1)
-        torch.from_numpy(result).copy_(found.reshape(-1))
 
-    def _train(self, worker, batch, result, gradients):
-        size = len(batch[0])
-        times = size if self.mean else 1
-        worker.whole.train()
-        worker.whole.zero_grad(set_to_none=True)
+    def train(self, batch, times, share, result, gradients):
+        """Loss and gradients of a part of a batch, multiplied by `times`; new statistics, by `share`."""
+        self._whole.train()
+        self._whole.zero_grad(set_to_none=True)
         with torch.enable_grad():
-            loss, _ = worker.whole(*batch)
+            loss, _ = self._whole(*batch)
         loss.backward()
         result[0] = float(loss.detach()) * times
         with torch.no_grad():
-            for tensor, sums in zip(worker.held, gradients):
+            for tensor, sums in zip(self._held, gradients):
                 into = torch.from_numpy(sums).view(tensor.shape)
                 if not isinstance(tensor, torch.nn.Parameter):
-                    torch.mul(tensor.cpu(), size if self.mean else size / len(self.batch[0]), out=into)
+                    torch.mul(tensor.cpu(), share, out=into)
                 elif tensor.grad is None:
                     into.zero_()
                 else:
                     torch.mul(tensor.grad.cpu(), times, out=into)
 
-    def _worker(self):
-        worker = self._workers.get(threading.get_ident())
-        if worker is None:
-            if self._threads:
-                torch.set_num_threads(self._threads)
-            whole = self._free.pop()
-            parameters, buffers = dict(whole.model.named_parameters()), dict(whole.model.named_buffers())
-            held = [parameters[name] for name in self._trained] + [buffers[name] for name in self._statistics]
-            worker = self._workers[threading.get_ident()] = Worker(whole, held)
-        return worker
+    def loss(self, batch):
+        self._whole.eval()
+        with torch.no_grad():
+            return self._whole(*batch)[0]
 
-
-class Worker:
-    """A copy of a module with its loss, and its tensors in the order of the model's parameters."""
-
-    def __init__(self, whole, held):
-        self.whole, self.held = whole, held
+    def predicted(self, inputs):
+        self._whole.eval()
+        with torch.no_grad():
+            return first_tensor(self._whole.model(*inputs)).float()
 
 
 def copied(whole):

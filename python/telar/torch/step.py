@@ -1,5 +1,7 @@
 """A training step of PyTorch's module on Telar's engine."""
 
+import functools
+import itertools
 import os
 import warnings
 
@@ -8,6 +10,7 @@ import torch
 
 from telar import _native
 from telar.loaded import as_input
+from telar.refusal import checked_options
 from telar.torch import optimizers
 from telar.torch.capture import Capture
 from telar.torch.check import require_equal, require_unchanged
@@ -30,7 +33,8 @@ class Step:
     loss: a criterion, called with the prediction and the last tensor of the batch; or a function of the module and
         the batch that returns one number: `lambda model, a, b, y: ...`.
     optimizer: torch.optim's SGD, Adam, AdamW, RMSprop or Adagrad. Its learning rate is read at each step.
-    strategy: a name of telar.strategies() without servers; its options follow as keywords, `replicas=2`.
+    strategy: a name of telar.strategies(); its options follow as keywords, `replicas=2`. The workers of strategies with
+        parameter servers make steps of their own, so such a strategy is for telar.torch.fit.
     threads: of all workers together; 0: those that this process may use.
     clip_norm: the greatest norm of the gradient, as torch.nn.utils.clip_grad_norm_ has it.
     precision: "f32", or "bf16" for products and convolutions.
@@ -40,26 +44,28 @@ class Step:
     """
 
     def __init__(self, model, loss, optimizer, /, *, strategy="single", threads=0, clip_norm=None, precision="f32",
-                 seed=0, check=True, engine="auto", **options):
-        if precision not in ("f32", "bf16"):
-            raise Refusal(f"the precision is '{precision}'; it must be f32 or bf16")
-        if strategy not in _native.strategies():
-            raise Refusal(f"there is no strategy '{strategy}'; there are {', '.join(_native.strategies())}")
+                 seed=0, check=True, engine="auto", servers=1,
+                 **options):
+        options = checked_options(strategy, precision, options)
         if engine not in ("auto", "telar", "torch"):
             raise Refusal(f"the engine is '{engine}'; it must be auto, telar or torch")
         self.model, self.loss, self.optimizer, self.engine = model, loss, optimizer, engine
         self.strategy, self.options = strategy, options
         self._threads, self._clip_norm, self._bf16, self._seed = threads, clip_norm or 0.0, precision == "bf16", seed
-        self._check = check
+        self._check, self._servers = check, servers
         self._groups = optimizers.groups_of(optimizer)
         self._rates = optimizers.Rates(self._groups)
         self._captured = self._session = self._external = None
         self._step = optimizers.steps_of(optimizer)
-        self._samples = 0
+        self._begun_with = self._step  # steps of PyTorch's
+        self._samples = self._made = 0
         self._last = None  # the last batch, with which sync() compares
 
     def __call__(self, *batch):
         """Makes one step. Returns the loss of the batch, before the step."""
+        if _native.uses_servers(self.strategy):
+            raise Refusal(f"the workers of the strategy {self.strategy} make steps of their own, not those of a loop; use telar.torch.fit, "
+                          "or `telar train` with the model's file")
         if self._session is None:
             self._begin(batch)
         rate = self._rates.now(self.optimizer)
@@ -75,6 +81,43 @@ class Step:
         if not finite:
             raise Refusal(f"step {self._step} is not finite: its loss is {loss}; nothing was updated")
         return loss
+
+    def epoch(self, batches, steps, number=0, done=None):
+        """The workers of a strategy with servers make the steps of an epoch.
+
+        batches: an iterator of at least `steps` batches, read by the workers, one after another. number: of the epoch, from
+        0. done(samples, loss): called after each step, with the mean loss or the sum, as the loss is.
+        """
+        if self._session is None:
+            first = next(batches)
+            self._begin(first)
+            batches = itertools.chain([first], batches)
+        if not self._captured.mean:
+            raise Refusal(f"the loss is a sum over the samples; for the strategy {self.strategy} it must be their mean")
+        arrays = self._external.arrays if self._external else functools.partial(arrays_of, self._captured)
+        if self._external:
+            self._external.clear()
+
+        def following():
+            batch = next(batches, None)
+            if batch is None:
+                raise Refusal(f"the loader has ended before its {steps} batches")
+            self._last = batch
+            return arrays(batch)
+
+        def completed(step, samples, sums):
+            if self._external:
+                self._external.forget(step)
+            self._samples += samples
+            self._made += 1
+            if done is not None:
+                done(samples, sums[0] / samples)
+
+        made = self._made
+        try:
+            self._session.epoch(steps, following, self._rates.now(self.optimizer), number, made, completed)
+        finally:
+            self._step = self._begun_with + self._session.updates_after(self._made)
 
     def evaluate(self, *batch):
         """The loss of a batch in evaluation mode, by the current values."""
@@ -149,7 +192,6 @@ class Step:
         trained = self._trained()
         if not trained:
             raise Refusal("the optimizer has no parameter of the module that requires a gradient")
-        options = self.options
         if self.engine != "torch":
             try:
                 self._capture(batch, trained)
@@ -160,18 +202,18 @@ class Step:
         if self._captured is None:
             if self._bf16:
                 raise Refusal("PyTorch computes the module, so its precision is PyTorch's; use torch.autocast in the module")
-            workers = _native.workers(self.strategy, options)
+            workers = _native.workers(self.strategy, self.options)
+            if _native.uses_servers(self.strategy):
+                workers = max(2, workers)  # each has its own part of the samples
             threads = max(1, (self._threads or len(os.sched_getaffinity(0))) // workers) if workers > 1 else self._threads
             self._external = External(self.model, self.loss, batch, trained, workers, threads)
             self._captured = self._external.captured
-        elif "batch_norm" in _native.strategy_options(self.strategy):
-            options = {"batch_norm": "synchronised"} | options  # the module's own: statistics of the whole batch
         name = optimizers.form_of(self.optimizer).name
         held = self._captured.tensors
         groups = [([parameter for parameter in trained if id(held.get(parameter)) in group.members], group.options, multiple)
                   for group, multiple in zip(self._groups, self._rates.multiples)]
         self._session = _native.Session(self._captured.model, len(batch[0]), name, self._groups[0].options, self.strategy,
-                                        options, self._clip_norm, self._bf16, self._threads, self._seed, groups)
+                                        self.options, self._clip_norm, self._bf16, self._threads, self._seed, groups, self._servers)
         if self._step:
             self.load()
 
@@ -183,7 +225,10 @@ class Step:
         self._captured = captured
 
     def _arrays(self, batch):
-        return self._external.arrays(batch) if self._external else arrays_of(self._captured, batch)
+        if not self._external:
+            return arrays_of(self._captured, batch)
+        self._external.clear()
+        return self._external.arrays(batch)
 
     def _require_begun(self):
         if self._session is None:

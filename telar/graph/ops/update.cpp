@@ -47,6 +47,7 @@ class UpdateOp final : public Op {
     for (const std::string& real : rule_.reals) require<double>(name_, attributes, real, "a number");
     for (const std::string& flag : rule_.flags) require<bool>(name_, attributes, flag, "true or false");
     if (attributes.has(kRate)) require<double>(name_, attributes, kRate, "a number");
+    if (attributes.has("keras")) require<bool>(name_, attributes, "keras", "true or false");
     const size_t tensors = 2 + slots(attributes).size();
     if (inputs.size() != tensors + kUpdateScalars)
       throw user_error("{} has {} inputs, not {}", name_, tensors + kUpdateScalars, inputs.size());
@@ -130,33 +131,42 @@ void add_update(GraphBuilder& builder, const UpdateOp& op, const std::string& pa
   builder.add(op, std::move(inputs), std::move(attributes));
 }
 
+/// The attributes of a rule that has two forms; PyTorch's has no mark.
+Attributes of_form(Attributes attributes, bool keras) {
+  if (keras) attributes.set("keras", true);
+  return attributes;
+}
+
 }  // namespace
 
 void sgd_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                 const SgdOptions& options) {
   add_update(builder, kSgd, parameter, inputs,
-             {{"momentum", options.momentum},
-              {"nesterov", options.nesterov},
-              {"weight_decay", options.weight_decay}});
+             of_form({{"momentum", options.momentum},
+                      {"nesterov", options.nesterov},
+                      {"weight_decay", options.weight_decay}},
+                     options.keras));
 }
 
 void adam_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                  const AdamOptions& options) {
   add_update(builder, kAdam, parameter, inputs,
-             {{"beta1", options.beta1},
-              {"beta2", options.beta2},
-              {"epsilon", options.epsilon},
-              {"weight_decay", options.weight_decay},
-              {"decoupled", options.decoupled}});
+             of_form({{"beta1", options.beta1},
+                      {"beta2", options.beta2},
+                      {"epsilon", options.epsilon},
+                      {"weight_decay", options.weight_decay},
+                      {"decoupled", options.decoupled}},
+                     options.keras));
 }
 
 void rmsprop_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                     const RmspropOptions& options) {
   add_update(builder, kRmsprop, parameter, inputs,
-             {{"alpha", options.alpha},
-              {"epsilon", options.epsilon},
-              {"momentum", options.momentum},
-              {"weight_decay", options.weight_decay}});
+             of_form({{"alpha", options.alpha},
+                      {"epsilon", options.epsilon},
+                      {"momentum", options.momentum},
+                      {"weight_decay", options.weight_decay}},
+                     options.keras));
 }
 
 void adagrad_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
