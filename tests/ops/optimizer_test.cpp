@@ -219,7 +219,7 @@ void expect_keras(OptimizerRun run, const KerasRule& rule) {
     for (size_t i = 0; i < p.size(); ++i)
       rule(p[i], gradient[i] / 12, a[i], b[i], rates[step], static_cast<int>(step) + 1);
     const std::vector<float> expected(p.begin(), p.end());
-    EXPECT_LT(relative_error(run.parameter("weight"), expected), 1e-6) << "step " << step + 1;
+    EXPECT_LT(relative_error(run.parameter("weight"), expected), 1e-5) << "step " << step + 1;
   }
 }
 
