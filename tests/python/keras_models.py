@@ -157,7 +157,7 @@ def structured_data():
     """Several inputs: categories and numbers."""
     category, numbers = keras.Input((1,), dtype="int32", name="category"), keras.Input((5,), name="numbers")
     adapted = layers.Normalization()
-    adapted.adapt(normal(100, 5) * 3 + 1)
+    adapted.adapt(numpy.random.default_rng(2).normal(1, 3, (100, 5)))
     x = layers.Concatenate()([layers.Flatten()(layers.Embedding(7, 4)(category)), adapted(numbers)])
     x = layers.BatchNormalization()(layers.Dense(16, activation="relu")(x))
     net = keras.Model([category, numbers], layers.Dense(1)(x))

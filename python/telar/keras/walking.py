@@ -13,7 +13,7 @@ from keras import tree
 
 from telar.keras.layers import LAYERS
 from telar.keras.operations import OPERATIONS
-from telar.keras.values import Refusal, numbers
+from telar.keras.values import Pending, Refusal, numbers
 
 
 def outputs_of(low, inputs, values, outputs):
@@ -130,7 +130,7 @@ def traced(low, function, arguments, keywords, name):
     def symbolic(leaf):
         if not hasattr(leaf, "shape") or isinstance(leaf, keras.Variable):
             return leaf
-        value = leaf if isinstance(leaf, numpy.ndarray) else low.any(leaf)
+        value = leaf if isinstance(leaf, (numpy.ndarray, Pending)) else low.any(leaf)
         inputs.append(keras.KerasTensor(value.shape, dtype="float32" if not is_integer(value) else "int32"))
         values.append(value)
         return inputs[-1]
