@@ -111,14 +111,12 @@ class Layers(unittest.TestCase):
 
     def run_layers(self, shape, build, labels=None):
         keras.utils.set_random_seed(0)
-        inputs = keras.Input(shape)
         integer = isinstance(labels, str)
 
         def net():
             given = keras.Input(shape, dtype="int32" if integer else "float32")
             return keras.Model(given, layers.Dense(3, name="head")(layers.Flatten(name="flat")(build()(given))))
 
-        del inputs
         make = (lambda n: RANDOM.integers(0, 9, (n, *shape))) if integer else lambda n: normal(n, *shape)
         batches = [(make(n), normal(n, 3)) for n in BATCHES]
         a, b = pair(net, batches[0][0], lambda net: net.compile(keras.optimizers.SGD(0.1), "mse"))
@@ -177,7 +175,8 @@ class Layers(unittest.TestCase):
         self.run_layers((9, 4), lambda: keras.Sequential([layers.ZeroPadding1D((1, 2)), layers.Cropping1D(1), layers.UpSampling1D(2)]))
 
     def test_pooling(self):
-        for options in ({}, {"padding": "same"}, {"pool_size": 3, "strides": 2, "padding": "same"}, {"pool_size": (2, 3)}):
+        for options in ({"pool_size": 2}, {"pool_size": 2, "padding": "same"}, {"pool_size": (2, 3)},
+                        {"pool_size": 3, "strides": 2, "padding": "same"}, {"pool_size": 3, "strides": 1, "padding": "same"}):
             for kind in (layers.MaxPooling2D, layers.AveragePooling2D):
                 with self.subTest(options, kind=kind.__name__):
                     self.run_layers((7, 8, 3), lambda: kind(**options))
@@ -377,6 +376,539 @@ class Strategies(unittest.TestCase):
     def test_servers_are_refused(self):
         with self.assertRaisesRegex(telar.Error, "workers of their own"):
             self.check("downpour", name="subclassed")
+
+
+def mlp(seed=0):
+    keras.utils.set_random_seed(seed)
+    return keras.Sequential([keras.Input((6,)), layers.Dense(8, activation="tanh"), layers.Dense(3, activation="softmax")])
+
+
+def mlp_data(n=53):
+    random = numpy.random.default_rng(3)
+    return random.normal(size=(n, 6)).astype("float32"), random.integers(0, 3, n)
+
+
+def two_mlps(optimizer=lambda: keras.optimizers.SGD(0.1, momentum=0.9), **options):
+    """The first is Telar's."""
+    nets = [mlp(), mlp()]
+    for net in nets:
+        net.compile(optimizer(), "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return tk.use(nets[0], **options), nets[1]
+
+
+class State(unittest.TestCase):
+    """What passes between Keras and Telar arrives unchanged, and when a callback needs it."""
+
+    def assert_alike(self, a, b, tolerance=2e-5):
+        self.assertLess(largest_difference(a.get_weights(), b.get_weights()), tolerance)
+        for x, y in zip(a.optimizer.variables, b.optimizer.variables):
+            x, y = (ops.convert_to_numpy(v) for v in (x, y))
+            numpy.testing.assert_allclose(x, y, rtol=1e-3, atol=tolerance)
+
+    def fit_both(self, nets, **options):
+        x, y = mlp_data()
+        return [net.fit(x, y, batch_size=16, shuffle=False, verbose=0, **options).history for net in nets]
+
+    def test_optimizers_go_on_where_the_other_stopped(self):
+        of = keras.optimizers
+        schedule = of.schedules.ExponentialDecay(0.05, 2, 0.5)
+        for make in (lambda: of.SGD(0.1), lambda: of.SGD(schedule, momentum=0.9), lambda: of.SGD(0.1, momentum=0.9, nesterov=True),
+                     lambda: of.Adam(0.01), lambda: of.Adam(schedule, epsilon=1e-3), lambda: of.Adam(0.01, weight_decay=0.1),
+                     lambda: of.AdamW(0.01), lambda: of.RMSprop(0.01), lambda: of.RMSprop(schedule, momentum=0.5, epsilon=1e-3),
+                     lambda: of.Adagrad(0.1), lambda: of.Adagrad(0.1, initial_accumulator_value=0.0, epsilon=1e-3),
+                     lambda: of.SGD(0.1, momentum=0.9, global_clipnorm=0.1)):
+            with self.subTest(str(make().get_config())):
+                net, other = two_mlps(make)
+                tk.release(net)
+                x, y = mlp_data()
+                for first, owner in ((0, None), (16, net), (32, None)):
+                    if owner is not None:
+                        tk.use(owner)
+                    for model in (net, other):
+                        model.fit(x[first:first + 16], y[first:first + 16], batch_size=6, shuffle=False, verbose=0)
+                    tk.release(net)
+                self.assert_alike(net, other)
+
+    def test_fit_is_that_of_keras(self):
+        nets = two_mlps(strategy="mirrored", replicas=2)
+        a, b = self.fit_both(nets, epochs=3, validation_split=0.2)
+        self.assertEqual(a.keys(), b.keys())
+        for name in b:
+            numpy.testing.assert_allclose(a[name], b[name], rtol=1e-4, atol=1e-5)
+        x, y = mlp_data()
+        numpy.testing.assert_allclose(nets[0].predict(x, batch_size=10, verbose=0), nets[1].predict(x, verbose=0), atol=1e-5)
+        numpy.testing.assert_allclose(nets[0].evaluate(x, y, verbose=0), nets[1].evaluate(x, y, verbose=0), rtol=1e-4)
+        self.assert_alike(*nets)
+
+    def test_learning_rates_of_callbacks(self):
+        nets = two_mlps()
+        self.fit_both(nets, epochs=4, callbacks=[keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.3),
+                                                 keras.callbacks.ReduceLROnPlateau("loss", patience=1, min_delta=10)])
+        self.assert_alike(*nets)
+
+    def test_saving_callbacks(self):
+        nets = two_mlps()
+        with tempfile.TemporaryDirectory() as folder:
+            for i, net in enumerate(nets):
+                x, y = mlp_data()
+                net.fit(x, y, batch_size=16, epochs=3, shuffle=False, verbose=0, validation_split=0.2, callbacks=[
+                    keras.callbacks.ModelCheckpoint(os.path.join(folder, f"{i}.keras"), save_best_only=True),
+                    keras.callbacks.ModelCheckpoint(os.path.join(folder, f"{i}-batch.weights.h5"), save_weights_only=True, save_freq=2)])
+            loaded = [keras.models.load_model(os.path.join(folder, f"{i}.keras")) for i in (0, 1)]
+            self.assert_alike(*loaded)
+            for i, net in enumerate(nets):
+                net.load_weights(os.path.join(folder, f"{i}-batch.weights.h5"))
+        self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 2e-5)
+
+    def test_best_weights_are_restored(self):
+        nets = two_mlps(lambda: keras.optimizers.SGD(3.0))
+        self.fit_both(nets, epochs=6, validation_split=0.3, callbacks=[
+            keras.callbacks.EarlyStopping(patience=2, restore_best_weights=True)])
+        self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 2e-5)
+
+    def test_callbacks_that_change_weights(self):
+        class AfterEpoch(keras.callbacks.Callback):
+            def on_epoch_end(self, epoch, logs=None):
+                self.model.set_weights([w * 0.9 for w in self.model.get_weights()])
+
+        class AfterBatch(keras.callbacks.Callback):
+            def on_train_batch_end(self, batch, logs=None):
+                self.model.layers[0].kernel.assign(self.model.layers[0].kernel * 0.9)
+
+        for kind in (AfterEpoch, AfterBatch):
+            nets = two_mlps()
+            for net in nets:
+                self.fit_both([net], epochs=2, callbacks=[kind()])
+            self.assert_alike(*nets)
+
+    def test_weights_that_are_set_between_calls(self):
+        nets = two_mlps()
+        for net in nets:
+            self.fit_both([net])
+            net.set_weights([w * 0.5 for w in net.get_weights()])
+        x, y = mlp_data()
+        numpy.testing.assert_allclose(nets[0].evaluate(x, y, verbose=0), nets[1].evaluate(x, y, verbose=0), rtol=1e-4)
+        for net in nets:
+            net.set_weights([w * 0.5 for w in net.get_weights()])
+            self.fit_both([net])
+        self.assert_alike(*nets)
+
+    def test_single_batches(self):
+        nets = two_mlps()
+        x, y = mlp_data()
+        for net in nets:
+            for first in (0, 16):
+                net.train_on_batch(x[first:first + 16], y[first:first + 16])
+                net.set_weights([w * 0.9 for w in net.get_weights()])
+            net.test_on_batch(x, y)
+        self.assert_alike(*nets)
+        numpy.testing.assert_allclose(nets[0].predict_on_batch(x), nets[1].predict_on_batch(x), atol=1e-5)
+
+    def test_compiled_again(self):
+        nets = two_mlps()
+        for net in nets:
+            self.fit_both([net])
+            net.layers[0].trainable = False
+            net.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
+        before = nets[0].layers[0].get_weights()
+        self.fit_both(nets)
+        self.assertEqual(largest_difference(before, nets[0].layers[0].get_weights()), 0)
+        self.assert_alike(*nets)
+
+    def test_interrupted_it_keeps_what_it_has(self):
+        net, _ = two_mlps()
+        before = net.get_weights()
+
+        class Stop(keras.callbacks.Callback):
+            def on_train_batch_begin(self, batch, logs=None):
+                if batch == 2:
+                    raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.fit_both([net], callbacks=[Stop()])
+        self.assertGreater(largest_difference(before, net.get_weights()), 0)
+        self.assertEqual(int(ops.convert_to_numpy(net.optimizer.iterations)), 2)
+
+    def test_weights_of_classes_and_samples(self):
+        nets = two_mlps()
+        self.fit_both(nets, class_weight={0: 1.0, 1: 3.0, 2: 0.5})
+        self.fit_both(nets, sample_weight=numpy.linspace(0, 2, 53))
+        self.fit_both(nets)
+        self.assert_alike(*nets)
+
+    def test_file_predicts_without_keras(self):
+        for name in ("mini_xception", "text_transformer", "mnist_convnet"):
+            keras.utils.set_random_seed(0)
+            net, loss, make = MODELS[name]()
+            net.compile("adam", loss, metrics=["accuracy"])
+            tk.use(net)
+            x, y = make(6)
+            net.fit(x, y, verbose=0)
+            with tempfile.TemporaryDirectory() as folder:
+                tk.save(net, os.path.join(folder, "m.telar"))
+                loaded = telar.load(os.path.join(folder, "m.telar"))
+            tk.release(net)
+            numpy.testing.assert_allclose(loaded.predict(x), net.predict(x, verbose=0), rtol=1e-4, atol=1e-5)
+            label = y.reshape(6, 1).astype("float32") if name == "mini_xception" else y
+            right = net.evaluate(x, y, verbose=0, return_dict=True)["loss"]
+            self.assertAlmostEqual(loaded.evaluate(x, label)["loss"], right, places=4)
+
+    def test_a_file_of_a_model_that_telar_has_not_trained(self):
+        net = mlp()
+        net.compile("adam", "sparse_categorical_crossentropy")
+        with tempfile.TemporaryDirectory() as folder:
+            tk.save(net, os.path.join(folder, "m.telar"))
+            x, _ = mlp_data()
+            numpy.testing.assert_allclose(telar.load(os.path.join(folder, "m.telar")).predict(x), net.predict(x, verbose=0), atol=1e-6)
+
+    def test_model_is_untouched_by_the_reading(self):
+        keras.utils.set_random_seed(0)
+        net, loss, make = MODELS["text_transformer"]()
+        net.compile(keras.optimizers.SGD(0.0), loss)
+        nodes = [len(layer._inbound_nodes) for layer in net._flatten_layers()]
+        before = net.get_weights()
+        tk.use(net).fit(*make(4), verbose=0)
+        self.assertEqual(nodes, [len(layer._inbound_nodes) for layer in net._flatten_layers()])
+        self.assertEqual(largest_difference(before, net.get_weights()), 0)
+        self.assertEqual([layer.rate for layer in net._flatten_layers() if isinstance(layer, layers.Dropout)], [0.0] * 4)
+
+    def test_dropout_does_not_depend_on_the_strategy(self):
+        found = []
+        for strategy, options in (("single", {}), ("mirrored", {"replicas": 2})):
+            keras.utils.set_random_seed(0)
+            net = keras.Sequential([keras.Input((6,)), layers.Dense(8), layers.Dropout(0.5, name="drop"),
+                                    layers.GaussianNoise(0.1, name="noise"), layers.Dense(3, activation="softmax")])
+            net.compile(keras.optimizers.SGD(0.0), "sparse_categorical_crossentropy")
+            tk.use(net, strategy=strategy, **options)
+            x, y = mlp_data(16)
+            found.append(losses_of(net, [(x, y)] * 3))
+        self.assertEqual(len(set(found[0])), 3)
+        numpy.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+
+
+class Doubled(layers.Layer):
+    """Reads its variable without a tensor."""
+
+    def build(self, shape):
+        self.scale = self.add_weight(shape=(shape[-1],), initializer="ones", name="scale")
+
+    def call(self, x):
+        return x * ops.exp(self.scale)
+
+
+class Hostile(unittest.TestCase):
+    """What is right, or refused with its reason."""
+
+    def fit(self, *parts, loss="mse", optimizer=None, data=None, shape=(6,), net=None, compiled=None, **options):
+        """Trains beside Keras; the values must be equal."""
+        keras.utils.set_random_seed(0)
+
+        def build():
+            return net() if net else keras.Sequential([keras.Input(shape), *[part() for part in parts], layers.Flatten(), layers.Dense(3)])
+
+        data = data or (normal(10, *shape), normal(10, 3))
+        a, b = pair(build, data[0], lambda model: model.compile(
+            optimizer() if optimizer else keras.optimizers.SGD(0.05), loss, **(compiled or {})))
+        tk.use(a)
+        for model in (a, b):
+            model.fit(*data, batch_size=4, shuffle=False, verbose=0, epochs=2, **options)
+        self.assertLess(largest_difference(a.get_weights(), b.get_weights()), 1e-4)
+
+    def assert_refused(self, reason, *parts, **options):
+        with self.assertRaisesRegex(telar.Error, reason):
+            self.fit(*parts, **options)
+
+    def test_variable_that_is_read_without_a_tensor(self):
+        self.assert_refused("read outside of the layers' graph|cannot be called", Doubled)
+
+    def test_variable_in_an_operation_is_right(self):
+        class Scaled(Doubled):
+            def call(self, x):
+                return ops.add(x * self.scale, self.scale)
+
+        self.fit(Scaled)
+
+    def test_variable_of_another_layer(self):
+        other = layers.Dense(6)
+        other.build((None, 6))
+
+        class Outside(layers.Layer):
+            def call(self, x):
+                return ops.matmul(x, ops.convert_to_tensor(other.kernel)) if not isinstance(x, keras.KerasTensor) else ops.matmul(x, other.kernel)
+
+        self.fit(Outside)  # a constant for Keras, too: it is not the model's
+
+    def test_counter_in_python(self):
+        class Counter(layers.Layer):
+            calls = 0
+
+            def call(self, x):
+                Counter.calls += 1
+                return x * float(Counter.calls)
+
+        self.assert_refused("loss of the first batch", Counter)
+
+    def test_branch_on_a_symbolic_tensor(self):
+        class Branch(layers.Layer):
+            def call(self, x):
+                return 2.0 * x if isinstance(x, keras.KerasTensor) else 3.0 * x
+
+        self.assert_refused("loss of the first batch", Branch)
+
+    def test_variable_that_is_assigned(self):
+        class Memory(layers.Layer):
+            def build(self, shape):
+                self.seen = self.add_weight(shape=(), trainable=False, initializer="zeros", name="seen")
+
+            def call(self, x):
+                self.seen.assign_add(1.0)
+                return x
+
+        self.assert_refused("is assigned in a call|cannot be called", Memory)
+
+    def test_added_loss(self):
+        class Penalty(layers.Layer):
+            def call(self, x):
+                self.add_loss(ops.mean(ops.square(x)))
+                return x
+
+        self.assert_refused("loss of the first batch|cannot be called", Penalty)
+
+    def test_step_of_its_own(self):
+        class Own(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.dense = layers.Dense(3)
+
+            def call(self, x):
+                return self.dense(x)
+
+            def train_step(self, data):
+                return super().train_step(data)
+
+        self.assert_refused("train_step of its own", net=Own)
+
+    def test_gradient_of_its_own(self):
+        class Turned(layers.Layer):
+            def call(self, x):
+                return x
+
+        stop = keras.ops.custom_gradient
+
+        @stop
+        def turned(x):
+            def gradient(*arguments, upstream=None):
+                return -2.0 * (arguments[0] if upstream is None else upstream)
+
+            return x, gradient
+
+        Turned.call = lambda self, x: turned(x) if not isinstance(x, keras.KerasTensor) else x * 1.0
+        self.assert_refused("gradient of the first batch", lambda: layers.Dense(6), Turned)
+
+    def test_regularizers_are_right(self):
+        for rule in ("l1", "l2", keras.regularizers.L1L2(0.02, 0.03)):
+            self.fit(lambda: layers.Dense(4, kernel_regularizer=rule, bias_regularizer="l2"))
+        self.fit(lambda: layers.Conv2D(4, 3, kernel_regularizer="l2"), shape=(5, 5, 2))
+
+    def test_other_regularizers(self):
+        self.assert_refused("activity_regularizer", lambda: layers.Dense(4, activity_regularizer="l2"))
+        self.assert_refused("OrthogonalRegularizer", lambda: layers.Dense(4, kernel_regularizer=keras.regularizers.OrthogonalRegularizer()))
+        self.assert_refused("loss of the first batch|does not have", lambda: layers.ActivityRegularization(l2=0.1))
+
+    def test_constraints(self):
+        self.assert_refused("has a constraint", lambda: layers.Dense(4, kernel_constraint="non_neg"))
+
+    def test_frozen_layers_are_right(self):
+        self.fit(lambda: layers.Dense(4, trainable=False), lambda: layers.BatchNormalization(trainable=False), lambda: layers.Dense(5))
+
+    def test_shared_layers_are_right(self):
+        def net():
+            x, y = keras.Input((6,)), keras.Input((6,))
+            dense = layers.Dense(4, activation="tanh")
+            return keras.Model([x, y], layers.Dense(3)(layers.concatenate([dense(x), dense(y)])))
+
+        self.fit(net=net, data=([normal(10, 6), normal(10, 6)], normal(10, 3)))
+
+    def test_shared_batch_norm(self):
+        def net():
+            x, norm = keras.Input((6,)), layers.BatchNormalization()
+            return keras.Model(x, layers.Dense(3)(norm(layers.Dense(6)(norm(x)))))
+
+        self.assert_refused("called twice", net=net)
+
+    def test_named_inputs_are_right(self):
+        def net():
+            x, y = keras.Input((6,), name="b"), keras.Input((4,), name="a")
+            return keras.Model({"b": x, "a": y}, layers.Dense(3)(layers.concatenate([x, y])))
+
+        keras.utils.set_random_seed(0)
+        data = {"a": normal(10, 4), "b": normal(10, 6)}
+        y = normal(10, 3)
+        nets = [net(), net()]
+        nets[1].set_weights(nets[0].get_weights())
+        for model in nets:
+            model.compile("sgd", "mse")
+        tk.use(nets[0])
+        for model in nets:
+            model.fit(data, y, batch_size=4, shuffle=False, verbose=0)
+        self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 1e-5)
+
+    def test_several_outputs(self):
+        def net():
+            x = keras.Input((6,))
+            return keras.Model(x, [layers.Dense(3)(x), layers.Dense(3)(x)])
+
+        self.assert_refused("2 losses|outputs", net=net, data=(normal(10, 6), [normal(10, 3)] * 2), loss=["mse", "mse"])
+
+    def test_nested_models_are_right(self):
+        def net():
+            inner_input = keras.Input((5,))
+            inner = keras.Model(inner_input, layers.Dense(4, activation="relu")(inner_input), name="inner")
+            return keras.Sequential([keras.Input((6,)), keras.Sequential([layers.Dense(5), layers.ReLU()]), inner, layers.Dense(3)])
+
+        self.fit(net=net)
+
+    def test_masks_of_embeddings(self):
+        tokens = RANDOM.integers(0, 9, (10, 6))
+        self.assert_refused("mask", lambda: layers.Embedding(9, 4, mask_zero=True), lambda: layers.LSTM(4), data=(tokens, normal(10, 3)))
+        self.assert_refused("mask", layers.Masking, lambda: layers.LSTM(4), shape=(5, 4))
+
+    def test_state_from_batch_to_batch(self):
+        def net():
+            return keras.Sequential([keras.Input(batch_shape=(5, 4, 3)), layers.LSTM(4, stateful=True), layers.Dense(3)])
+
+        keras.utils.set_random_seed(0)
+        model = net()
+        model.compile("sgd", "mse")
+        with self.assertRaisesRegex(telar.Error, "stateful|shape"):
+            tk.use(model).fit(normal(5, 4, 3), normal(5, 3), batch_size=5, verbose=0)
+
+    def test_options_of_recurrent_layers(self):
+        for options, reason in (({"recurrent_dropout": 0.2}, "recurrent_dropout"), ({"activation": "relu"}, "activations")):
+            self.assert_refused(reason, lambda: layers.LSTM(4, **options), shape=(5, 4))
+        self.assert_refused("reset_after", lambda: layers.GRU(4, reset_after=False), shape=(5, 4))
+        for kind in (layers.LSTM, layers.GRU):
+            self.fit(lambda: kind(4, unroll=True), shape=(5, 4))
+
+    def test_other_precisions(self):
+        for policy in ("mixed_float16", "mixed_bfloat16", "float64"):
+            self.assert_refused("computes in|float64|LossScale|float32", lambda: layers.Dense(4, dtype=policy))
+
+    def test_policy_of_all(self):
+        keras.config.set_dtype_policy("mixed_float16")
+        try:
+            self.assert_refused("LossScaleOptimizer|float16", lambda: layers.Dense(4))
+        finally:
+            keras.config.set_dtype_policy("float32")
+
+    def test_eager_and_compiled(self):
+        self.assert_refused("run_eagerly", compiled={"run_eagerly": True})
+        if keras.backend.backend() == "tensorflow":
+            self.fit(compiled={"jit_compile": True})
+            self.fit(compiled={"steps_per_execution": 2})
+
+    def test_options_of_optimizers(self):
+        for options, reason in (({"clipnorm": 1.0}, "clipnorm"), ({"clipvalue": 1.0}, "clipvalue"), ({"use_ema": True}, "use_ema"),
+                                ({"gradient_accumulation_steps": 2}, "gradient_accumulation"), ({"loss_scale_factor": 2.0}, "loss_scale"),
+                                ({"amsgrad": True}, "amsgrad"), ({"global_clipnorm": 1e-4}, "global_clipnorm")):
+            with self.subTest(reason):
+                self.assert_refused(reason, optimizer=lambda: keras.optimizers.Adam(0.01, **options))
+        self.assert_refused("weight_decay", optimizer=lambda: keras.optimizers.SGD(0.01, weight_decay=0.1))
+        self.assert_refused("centered", optimizer=lambda: keras.optimizers.RMSprop(0.01, centered=True))
+
+        def excluding():
+            optimizer = keras.optimizers.AdamW(0.01)
+            optimizer.exclude_from_weight_decay(var_names=["bias"])
+            return optimizer
+
+        self.assert_refused("excludes", optimizer=excluding)
+
+    def test_other_optimizers(self):
+        class Own(keras.optimizers.SGD):
+            def update_step(self, gradient, variable, learning_rate):
+                variable.assign_sub(gradient)
+
+        for make in (keras.optimizers.Nadam, keras.optimizers.Lion, Own,
+                     lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))):
+            self.assert_refused("no optimizer", optimizer=make)
+
+    def test_losses_of_other_forms(self):
+        class Own(keras.losses.Loss):
+            def call(self, y, p):
+                return ops.mean(ops.square(y - p), axis=-1)
+
+        self.assert_refused("call of its own", loss=Own())
+        self.assert_refused("does not have the loss", loss="log_cosh")
+        self.assert_refused("number for each sample|samples", loss=lambda y, p: ops.mean(ops.square(y - p)))
+        self.assert_refused("samples", loss=lambda y, p: ops.square(y - p) / ops.sum(p, axis=0, keepdims=True))
+
+    def test_layers_that_mix_samples(self):
+        self.assert_refused("samples", lambda: layers.Lambda(lambda x: x - ops.mean(x, axis=0, keepdims=True)))
+
+    def test_batch_size_in_a_shape(self):
+        self.fit(lambda: layers.Lambda(lambda x: ops.reshape(x, (ops.shape(x)[0], 2, 3))))
+        self.assert_refused("only as -1|samples", lambda: layers.Lambda(
+            lambda x: ops.reshape(ops.reshape(x, (ops.shape(x)[0] * 2, 3)), (-1, 6))))
+
+    def test_layers_that_telar_does_not_have(self):
+        self.assert_refused("layer 'conv3d.*Conv3D", lambda: layers.Conv3D(2, 2), shape=(4, 4, 4, 1))
+        self.assert_refused("interpolates", lambda: layers.UpSampling2D(interpolation="bilinear"), shape=(4, 4, 1))
+        self.assert_refused("RandomFlip", lambda: layers.RandomFlip(), shape=(4, 4, 1))
+        self.assert_refused("noise_shape", lambda: layers.Dropout(0.3, noise_shape=(None, 1)))
+        self.assert_refused("output_padding", lambda: layers.Conv2DTranspose(2, 3, strides=2, output_padding=1), shape=(4, 4, 1))
+
+    def test_dropout_in_evaluation(self):
+        class Always(layers.Layer):
+            def __init__(self):
+                super().__init__()
+                self.dropout = layers.Dropout(0.5)
+
+            def call(self, x):
+                return self.dropout(x, training=True)
+
+        self.assert_refused("in evaluation", Always)
+
+    def test_modes_of_layers_within_layers(self):
+        class Frozen(layers.Layer):
+            def __init__(self):
+                super().__init__()
+                self.norm, self.other, self.dropout = layers.BatchNormalization(), layers.BatchNormalization(), layers.Dropout(0.5)
+
+            def call(self, x):
+                return self.other(self.dropout(self.norm(x, training=False), training=False))
+
+        self.fit(Frozen)
+
+    def test_metrics_in_training(self):
+        self.fit(compiled={"metrics": [keras.metrics.RootMeanSquaredError(), "cosine_similarity"]})
+        self.assert_refused("metrics root_mean_squared_error", lambda: layers.Dropout(0.2),
+                            compiled={"metrics": [keras.metrics.RootMeanSquaredError()]})
+        self.assert_refused("weighted_metrics", compiled={"weighted_metrics": ["mse"]}, sample_weight=numpy.ones(10))
+
+    def test_wrong_batches(self):
+        net = keras.Sequential([keras.Input((6,)), layers.Embedding(5, 4), layers.Flatten(), layers.Dense(3)])
+        net.compile("sgd", "mse")
+        tk.use(net)
+        for tokens, reason in ((numpy.full((10, 6), 5), "knows 0 to 4"), (normal(10, 6), "not whole")):
+            with self.assertRaisesRegex(telar.Error, reason):
+                net.fit(tokens, normal(10, 3), verbose=0)
+        for loss, y, reason in (("mse", normal(10, 1), "labels have the shape"),
+                                ("sparse_categorical_crossentropy", numpy.arange(10), "knows 0 to 2")):
+            net = mlp()
+            net.compile("sgd", loss)
+            with self.assertRaisesRegex(telar.Error, reason):
+                tk.use(net).fit(normal(10, 6), y, verbose=0)
+
+    def test_not_finite(self):
+        self.assert_refused("not finite|first batch is nan", data=(numpy.full((10, 6), numpy.nan, "float32"), normal(10, 3)))
+
+    def test_not_a_model(self):
+        with self.assertRaisesRegex(telar.Error, "takes models of Keras"):
+            tk.use(layers.Dense(3))
+        with self.assertRaisesRegex(telar.Error, "there are .*mirrored"):
+            tk.use(mlp(), strategy="mirored")
+        with self.assertRaisesRegex(telar.Error, "not compiled"):
+            tk.save(mlp(), "/nowhere/m.telar")
 
 
 if __name__ == "__main__":

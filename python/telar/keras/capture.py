@@ -140,6 +140,10 @@ class Capture:
         for variable in model.variables:
             if getattr(variable, "constraint", None) is not None:
                 raise Refusal(f"the variable '{variable.path}' has a constraint, which Telar does not have")
+        for layer in model._flatten_layers():
+            if getattr(layer, "mask_zero", False) or isinstance(layer, keras.layers.Masking):
+                raise Refusal(f"the layer '{layer.name}' makes a mask of the samples, which Telar does not have (mask_zero=True, "
+                              "Masking)")
         if not self.trained:
             raise Refusal("the model has no variable that is trained")
 
@@ -172,7 +176,7 @@ class Capture:
         if forms is not None:
             forms += pending
         if layered:
-            found = outputs_of(low, inner.inputs, pending, tree.flatten(inner.outputs))
+            found = outputs_of(low, inner.inputs, pending, tree.flatten(inner.outputs), low.training)
         else:
             found = tree.flatten(composed(low, model, [tree.pack_sequence_as(self.x, pending)], {}))
         if len(found) != 1:
