@@ -343,6 +343,9 @@ class Losses(unittest.TestCase):
         self.run_loss("sparse_categorical_crossentropy", lambda n: classes(n, 4), activation="softmax", metrics=["accuracy"],
                       weights=weights)
 
+        with self.assertRaisesRegex(telar.Error, "several numbers for each sample"):
+            self.run_loss("mse", lambda n: normal(n, 5, 4), shape=(5, 6), weights=weights)
+
     def test_other_metrics_are_of_predictions(self):
         self.run_loss("binary_crossentropy", lambda n: classes(n, 2), 1, "sigmoid", [keras.metrics.AUC(), "precision"])
 

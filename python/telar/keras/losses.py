@@ -66,8 +66,10 @@ class Losses:
         each = self.each(function, options)
         if each.shape[:1] != (None,):
             raise Refusal("the loss does not give a number for each sample, so it cannot be divided among workers")
+        if weight is not None and each.rank > 1:
+            raise Refusal("the loss has several numbers for each sample, by which Keras does not align weights of samples")
         if weight is not None:
-            each = low.mul(each, low.reshaped(weight, (None, *[1] * (each.rank - 1))))
+            each = low.mul(each, weight)
         if each.rank > 1:
             each = low.reduced("reduce_mean", each, range(1, each.rank))
         return low.reduced("reduce_sum", each, [0])
