@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import keras
 import numpy
 
 from telar.refusal import Refusal
@@ -86,6 +87,4 @@ def as_held(shape):
 
 def numbers(tensor):
     """The values of a variable or tensor of Keras's backend, as an array."""
-    import keras
-
     return numpy.asarray(keras.ops.convert_to_numpy(tensor))
