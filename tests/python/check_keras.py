@@ -84,14 +84,20 @@ class Models(unittest.TestCase):
         keras.utils.set_random_seed(0)
         _, loss, make = MODELS["mini_xception"]()
         batches = [make(16) for _ in range(3)]
-        net, other = pair(lambda: MODELS["mini_xception"]()[0], batches[0][0], lambda net: net.compile(
-            keras.optimizers.SGD(1e-3), loss))
+
+        def compiled(net):
+            for layer in net.layers:
+                if isinstance(layer, layers.BatchNormalization):
+                    layer.momentum = 0.1  # else the values with which they begin would hide those of the batches
+            net.compile(keras.optimizers.SGD(1e-3), loss)
+
+        net, other = pair(lambda: MODELS["mini_xception"]()[0], batches[0][0], compiled)
         tk.use(net, strategy="mirrored", replicas=2)
         losses_of(net, batches), losses_of(other, batches)
         for a, b in zip(net.non_trainable_variables, other.non_trainable_variables):
             if "moving" in a.path:
-                a, b = (ops.convert_to_numpy(v) for v in (a, b))
-                numpy.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5 * numpy.abs(b).max())
+                a_path, a, b = a.path, *(ops.convert_to_numpy(v) for v in (a, b))
+                numpy.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5 * numpy.abs(b).max(), err_msg=a_path)
 
 
 def add_model_test(name):
