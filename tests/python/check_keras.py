@@ -516,6 +516,28 @@ class State(unittest.TestCase):
         self.assert_alike(*nets)
         numpy.testing.assert_allclose(nets[0].predict_on_batch(x), nets[1].predict_on_batch(x), atol=1e-5)
 
+    def test_data_of_other_forms(self):
+        x, y = mlp_data()
+
+        class Parts(keras.utils.PyDataset):
+            def __len__(self):
+                return 4
+
+            def __getitem__(self, i):
+                return x[16 * i:16 * i + 16], y[16 * i:16 * i + 16]
+
+        nets = two_mlps()
+        for net in nets:
+            net.fit(Parts(), epochs=2, shuffle=False, verbose=0)
+            net.fit((Parts()[i] for i in range(4)), verbose=0)
+            history = net.fit(x, y, batch_size=16, shuffle=False, verbose=0, epochs=2,
+                              validation_data=(x, y, numpy.linspace(0, 1, len(x)))).history
+        self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 2e-5)
+        # With TensorFlow, Keras itself counts a step more: that of the batch that a generator does not have.
+        self.assertEqual(int(ops.convert_to_numpy(nets[0].optimizer.iterations)), 20)
+        right = nets[0].evaluate(x, y, sample_weight=numpy.linspace(0, 1, len(x)), verbose=0)[0]
+        self.assertAlmostEqual(history["val_loss"][-1], right, places=4)
+
     def test_compiled_again(self):
         nets = two_mlps()
         for net in nets:
