@@ -3,8 +3,8 @@
 import math
 
 from telar.keras.layers.regularisation import is_training
-from telar.keras.registry import Registry
 from telar.keras.values import Value
+from telar.registry import Registry
 
 LAYERS = Registry()
 translates = LAYERS.translates

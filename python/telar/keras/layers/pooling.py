@@ -4,8 +4,8 @@ import keras
 import numpy
 
 from telar.keras.layers.convolutions import borders, image, of_image, two
-from telar.keras.registry import Registry
 from telar.keras.values import Value
+from telar.registry import Registry
 
 LAYERS = Registry()
 translates = LAYERS.translates
