@@ -202,8 +202,8 @@ OptimizerRun adam_run() {
   });
 }
 
-/// Keras's rules, in double, as its documentation and sources have them. A rule is called with one number, its
-/// gradient, two numbers of state, the learning rate and the step.
+/// Keras's rules, in double, as its documentation and sources have them. A rule is called with one number,
+/// its gradient, two numbers of state, the learning rate and the step.
 using KerasRule = std::function<void(double& p, double g, double& a, double& b, double rate, int step)>;
 
 void expect_keras(OptimizerRun run, const KerasRule& rule) {

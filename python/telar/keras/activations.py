@@ -31,7 +31,7 @@ def softmax(low, x, axis=-1):
     if x.shape[axis] is None:
         raise low.refusal("runs along the axis of the samples, so a sample depends on others")
     id = low.emit("softmax", [x], {"axis": x.order.index(axis)})
-    return Value(id, x.shape, order=x.order, logits=("softmax", x) if axis == x.rank - 1 else None)
+    return Value(id, x.shape, order=x.order, logits=x if axis == x.rank - 1 else None)
 
 
 def log_softmax(low, x, axis=-1):
@@ -43,7 +43,7 @@ def log_softmax(low, x, axis=-1):
 
 def sigmoid(low, x):
     y = low.unary("sigmoid", x)
-    return Value(y.id, y.shape, order=y.order, logits=("sigmoid", low.number(x)))
+    return Value(y.id, y.shape, order=y.order, logits=low.number(x))
 
 
 def clamped(low, x, least, most):

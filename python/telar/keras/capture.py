@@ -123,6 +123,12 @@ def loss_of(model):
     return function, options, reduction, 1.0 if weight is None else float(weight)
 
 
+def extents_of(tensor, array):
+    """The shape of an input; what Keras leaves open, as the first batch has it."""
+    known = array.shape if len(array.shape) == len(tensor.shape) else tensor.shape
+    return (None, *(have if extent is None else extent for extent, have in zip(tensor.shape[1:], known[1:])))
+
+
 class Capture:
     """Builds Telar's model of a compiled model of Keras.
 
@@ -140,6 +146,10 @@ class Capture:
         for variable in model.variables:
             if getattr(variable, "constraint", None) is not None:
                 raise Refusal(f"the variable '{variable.path}' has a constraint, which Telar does not have")
+        for layer in model._flatten_layers():
+            if getattr(layer, "mask_zero", False) or isinstance(layer, keras.layers.Masking):
+                raise Refusal(f"the layer '{layer.name}' makes a mask of the samples, which Telar does not have (mask_zero=True, "
+                              "Masking)")
         if not self.trained:
             raise Refusal("the model has no variable that is trained")
 
@@ -165,14 +175,14 @@ class Capture:
         layered = isinstance(inner, FUNCTIONAL) and type(model).call in OWN_CALLS
         if not layered and self.x is None:
             raise Refusal(f"the inputs of {type(model).__name__} are not known before its first batch; train it first")
-        given = inner.inputs if layered else tree.flatten(self.x)
-        pending = [Pending("x" if i == 0 else f"x{i + 1}", (None, *tensor.shape[1:]),
+        batch = tree.flatten(self.x) if self.x is not None else inner.inputs
+        pending = [Pending("x" if i == 0 else f"x{i + 1}", extents_of(tensor, array),
                            str(keras.backend.standardize_dtype(tensor.dtype)).startswith(("int", "uint")))
-                   for i, tensor in enumerate(given)]
+                   for i, (tensor, array) in enumerate(zip(inner.inputs if layered else batch, batch))]
         if forms is not None:
             forms += pending
         if layered:
-            found = outputs_of(low, inner.inputs, pending, tree.flatten(inner.outputs))
+            found = outputs_of(low, inner.inputs, pending, tree.flatten(inner.outputs), low.training)
         else:
             found = tree.flatten(composed(low, model, [tree.pack_sequence_as(self.x, pending)], {}))
         if len(found) != 1:

@@ -90,35 +90,41 @@ def computed(model, batch):
     x, y, weight = batch
     variables = list(model.trainable_variables)
     by = {"tensorflow": of_tensorflow, "torch": of_torch}[keras.backend.backend()]
+    updates = []
 
-    def loss():
-        y_pred = called(model, x, training=True)
-        return model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weight, training=True)
+    def loss(tensors):
+        with keras.StatelessScope(list(zip(variables, tensors)), collect_losses=True) as scope:
+            y_pred = called(model, x, training=True)
+            result = model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weight, training=True)
+        for variable in model.non_trainable_variables:
+            moved = scope.get_current_value(variable)
+            if moved is not None and "seed_generator" not in variable.path:
+                updates.append((variable, numbers(moved)))
+        return result
 
-    with without_chance(model), keras.StatelessScope() as scope:
-        result, gradients = by(loss, variables)
-    known = [*model.variables]
-    updates = [(v, numbers(scope.get_current_value(v))) for v in known if scope.get_current_value(v) is not None
-               and "seed_generator" not in v.path]
+    with without_chance(model):
+        result, gradients = by(loss, [keras.ops.convert_to_tensor(variable.value) for variable in variables])
     found = {id(v): numpy.zeros(v.shape, numpy.float32) if g is None else numbers(g) for v, g in zip(variables, gradients)}
     return float(numbers(result)), found, updates
 
 
-def of_tensorflow(loss, variables):
+def of_tensorflow(loss, tensors):
     import tensorflow
 
     with tensorflow.GradientTape() as tape:
-        result = loss()
-    gradients = tape.gradient(result, [variable.value for variable in variables])
+        tape.watch(tensors)
+        result = loss(tensors)
+    gradients = tape.gradient(result, tensors)
     return result, [None if g is None else tensorflow.convert_to_tensor(g) for g in gradients]
 
 
-def of_torch(loss, variables):
+def of_torch(loss, tensors):
     import torch
 
+    tensors = [tensor.detach().clone().requires_grad_() for tensor in tensors]
     with torch.enable_grad():
-        result = loss()
-    return result.detach(), torch.autograd.grad(result, [variable.value for variable in variables], allow_unused=True)
+        result = loss(tensors)
+    return result.detach(), torch.autograd.grad(result, tensors, allow_unused=True)
 
 
 def without_gradient():

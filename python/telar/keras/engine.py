@@ -220,8 +220,10 @@ class Engine:
         model = self.model
         if y is None:
             raise Refusal("the batch has no labels; Telar trains models with a loss of (labels, prediction)")
-        model._symbolic_build(data_batch=batch)
         weighted = weight is not None or (self._key is not None and self._key[-1])
+        if self._key is not None and not self._may_have_changed and weighted == self._key[-1]:
+            return x, y, weight
+        model._symbolic_build(data_batch=batch)
         key = (id(model.optimizer), id(model._compile_loss), id(model._compile_metrics),
                tuple(id(v) for v in model.trainable_variables), repr(optimizers.options_of(model.optimizer)), weighted)
         if key != self._key:

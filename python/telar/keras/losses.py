@@ -66,8 +66,10 @@ class Losses:
         each = self.each(function, options)
         if each.shape[:1] != (None,):
             raise Refusal("the loss does not give a number for each sample, so it cannot be divided among workers")
+        if weight is not None and each.rank > 1:
+            raise Refusal("the loss has several numbers for each sample, by which Keras does not align weights of samples")
         if weight is not None:
-            each = low.mul(each, low.reshaped(weight, (None, *[1] * (each.rank - 1))))
+            each = low.mul(each, weight)
         if each.rank > 1:
             each = low.reduced("reduce_mean", each, range(1, each.rank))
         return low.reduced("reduce_sum", each, [0])
@@ -78,20 +80,19 @@ class Losses:
     def difference(self):
         return self.low.sub(self.prediction, self.label)
 
-    def logits_of(self, kind, from_logits):
+    def logits_of(self, from_logits):
         """The logits from which Keras computes the loss, or None: by probabilities.
 
-        TensorFlow's losses look for the input of a softmax or sigmoid that made the prediction; others do not.
+        With TensorFlow, Keras takes the input of the softmax or sigmoid that made the prediction; of either, for any
+        cross-entropy.
         """
         if keras.backend.backend() == "tensorflow" and self.prediction.logits is not None:
-            made_by, source = self.prediction.logits
-            if made_by == kind:
-                return source
+            return self.prediction.logits
         return self.prediction if from_logits else None
 
     def log_probabilities(self, from_logits):
         low = self.low
-        logits = self.logits_of("softmax", from_logits)
+        logits = self.logits_of(from_logits)
         if logits is not None:
             return activations.log_softmax(low, logits)
         return self.log_of_probabilities()
@@ -107,7 +108,7 @@ class Losses:
         """The sparse cross-entropy of rows of logits by one operation."""
         low = self.low
         check_sparse(options)
-        logits = self.logits_of("softmax", options.get("from_logits", False))
+        logits = self.logits_of(options.get("from_logits", False))
         logits = low.plain(self.log_of_probabilities() if logits is None else logits)
         classes, items = logits.shape[-1], int(numpy.prod(logits.shape[1:-1]))
         rows = low.reshaped(logits, (None, classes))
@@ -151,7 +152,7 @@ def binary_crossentropy(losses, from_logits=False, label_smoothing=0.0, axis=-1)
     low, label = losses.low, losses.label
     if label_smoothing:
         label = low.add(low.scaled(label, 1 - label_smoothing), 0.5 * label_smoothing)
-    logits = losses.logits_of("sigmoid", from_logits)
+    logits = losses.logits_of(from_logits)
     if logits is not None:
         each = low.sub(low.unary("softplus", logits), low.mul(logits, label))
     else:

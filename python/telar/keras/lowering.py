@@ -260,6 +260,8 @@ class Lowering:
 
     def random_inputs(self):
         """The inputs from which random numbers are made: sample ids and random state."""
+        if not self.is_training:
+            raise self.refusal("draws numbers in evaluation, too (training=True)")
         self.draws = True
         if self._random is None:
             self._random = (Value(self.graph.input("sample", "i32", [self.SAMPLES, 2]), ()),

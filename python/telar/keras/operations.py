@@ -4,8 +4,8 @@ import keras
 import numpy
 
 from telar.keras import activations
-from telar.keras.registry import Registry
 from telar.keras.values import numbers
+from telar.registry import Registry
 
 OPERATIONS = Registry()
 translates = OPERATIONS.translates

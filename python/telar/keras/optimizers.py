@@ -48,7 +48,7 @@ def form_of(optimizer):
     if optimizer.weight_decay:
         if form is not _ADAM:
             raise Refusal(f"{type(optimizer).__name__} has a weight_decay, which Telar has in Keras's form for Adam and AdamW only")
-        if getattr(optimizer, "_exclude_from_weight_decay", None):
+        if getattr(optimizer, "_exclude_from_weight_decay", None) or getattr(optimizer, "_exclude_from_weight_decay_pattern", None):
             raise Refusal("the optimizer excludes variables from weight_decay; Telar has one value for all")
         return dataclasses.replace(form, name="adamw")
     if optimizer.global_clipnorm and optimizer.global_clipnorm < LEAST_CLIP:

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import keras
 import numpy
 
 from telar.refusal import Refusal
@@ -16,15 +17,14 @@ class Value:
     shape: as Keras has it; None is the number of samples.
     order: axis i of the graph's tensor is axis order[i] of Keras's. Images are [N, H, W, C] to Keras, and [N, C, H, W]
     in the graph from their first convolution to the first layer that depends on the order.
-    logits: of probabilities, the name of the activation that made them and its input, from which TensorFlow's losses
-    are computed.
+    logits: of probabilities, the input of the activation that made them; with TensorFlow, Keras computes losses of it.
     """
 
     id: int
     shape: tuple
     integer: bool = False
     order: tuple = None
-    logits: tuple = None
+    logits: object = None
 
     def __post_init__(self):
         if self.order is None:
@@ -87,6 +87,4 @@ def as_held(shape):
 
 def numbers(tensor):
     """The values of a variable or tensor of Keras's backend, as an array."""
-    import keras
-
     return numpy.asarray(keras.ops.convert_to_numpy(tensor))

@@ -10,19 +10,28 @@ import inspect
 import keras
 import numpy
 from keras import tree
+from keras.src.backend.common import global_state
+from keras.src.backend.common.stateless_scope import in_stateless_scope
+from keras.src.layers.layer import CallContext
 
 from telar.keras.layers import LAYERS
 from telar.keras.operations import OPERATIONS
-from telar.keras.values import Refusal, numbers
+from telar.keras.values import Pending, Refusal, numbers
 
 
-def outputs_of(low, inputs, values, outputs):
-    """The values of symbolic tensors `outputs`, where symbolic `inputs` have these values."""
+def outputs_of(low, inputs, values, outputs, training=None):
+    """The values of symbolic tensors `outputs`, where symbolic `inputs` have these values.
+
+    training: the mode of all layers, whatever the calls say, as in a Functional model; None: as the calls say.
+    """
     known = {id(tensor): value for tensor, value in zip(inputs, values)}
     for node in nodes_before(outputs, known):
         arguments, keywords = (tree.map_structure(lambda leaf: known_or_constant(leaf, known), given)
                                for given in (node.arguments.args, node.arguments.kwargs))
-        results = called(low, node.operation, list(arguments), dict(keywords))
+        keywords = dict(keywords)
+        if training is not None and getattr(node.operation, "_call_has_training_arg", False):
+            keywords["training"] = training
+        results = called(low, node.operation, list(arguments), keywords)
         results = results if isinstance(results, (list, tuple)) else [results]
         if len(results) != len(node.outputs):
             raise Refusal(f"the layer '{node.operation.name}' has {len(node.outputs)} results, of which Telar has {len(results)}")
@@ -73,13 +82,22 @@ def called(low, operation, arguments, keywords):
         if isinstance(operation, keras.layers.Layer):
             require_supported(low, operation)
             if getattr(keras.layers, name, None) is kind and name in LAYERS:
-                return LAYERS[name](low, operation, *arguments, **keywords)
+                return translated(low, operation, LAYERS[name], arguments, keywords)
             return composed(low, operation, arguments, keywords)
         if kind.__module__.startswith("keras.src.ops.") and name in OPERATIONS:
             arguments, keywords = (tree.map_structure(lambda leaf: as_parameter(low, leaf), given)
                                    for given in (arguments, keywords))
             return OPERATIONS[name](low, operation, *arguments, **keywords)
         raise low.refusal("is an operation that Telar does not have")
+
+
+def translated(low, layer, translate, arguments, keywords):
+    """What a layer of Keras gives. Of its keywords, those that its translation takes."""
+    takes = inspect.signature(translate).parameters
+    for name in keywords:
+        if name not in takes and name != "training" and keywords[name] is not None:
+            raise low.refusal(f"is called with {name}")
+    return translate(low, layer, *arguments, **{name: value for name, value in keywords.items() if name in takes})
 
 
 def as_parameter(low, leaf):
@@ -106,7 +124,7 @@ def composed(low, layer, arguments, keywords):
         if len(values) != len(inner.inputs):
             raise low.refusal(f"is called with {len(values)} inputs, but has {len(inner.inputs)}")
         with low.mode(keywords.get("training")):
-            results = outputs_of(low, inner.inputs, values, tree.flatten(inner.outputs))
+            results = outputs_of(low, inner.inputs, values, tree.flatten(inner.outputs), low.training)
         return results if len(results) > 1 else results[0]
     if isinstance(layer, keras.layers.Lambda):
         return traced(low, lambda *given, **named: layer.function(*given, **named, **(layer.arguments or {})), arguments,
@@ -130,13 +148,13 @@ def traced(low, function, arguments, keywords, name):
     def symbolic(leaf):
         if not hasattr(leaf, "shape") or isinstance(leaf, keras.Variable):
             return leaf
-        value = leaf if isinstance(leaf, numpy.ndarray) else low.any(leaf)
+        value = leaf if isinstance(leaf, (numpy.ndarray, Pending)) else low.any(leaf)
         inputs.append(keras.KerasTensor(value.shape, dtype="float32" if not is_integer(value) else "int32"))
         values.append(value)
         return inputs[-1]
 
     layers = getattr(getattr(function, "__self__", None), "_flatten_layers", list)()
-    with nodes_kept(layers), constants_symbolic(inputs, values):
+    with nodes_kept(layers), calls_recorded(inputs, values, low.training):
         try:
             given = tree.map_structure(symbolic, arguments)
             named = tree.map_structure(symbolic, keywords)
@@ -161,31 +179,43 @@ def is_integer(value):
 
 @contextlib.contextmanager
 def nodes_kept(layers):
-    """Afterwards the layers have no record of the calls that were made in between."""
-    counts = [(layer, len(layer._inbound_nodes), len(layer._outbound_nodes)) for layer in layers]
+    """Afterwards the layers have no record of the calls that were made in between.
+
+    Raises Refusal for a layer that adds a loss in its call.
+    """
+    kept = [(of, len(of)) for layer in layers for of in (layer._inbound_nodes, layer._outbound_nodes)]
+    losses = [(layer, len(layer._losses)) for layer in layers]
     try:
         yield
+        for layer, count in losses:
+            if len(layer._losses) > count:
+                raise Refusal(f"the layer '{layer.name}' adds a loss in its call (add_loss); give compile() a loss that has it")
     finally:
-        for layer, inbound, outbound in counts:
-            del layer._inbound_nodes[inbound:]
-            del layer._outbound_nodes[outbound:]
+        for of, count in [*kept, *((layer._losses, count) for layer, count in losses)]:
+            del of[count:]
 
 
 @contextlib.contextmanager
-def constants_symbolic(inputs, values):
-    """A layer with variables that is called with constants, such as an embedding of positions, makes a node, too.
+def calls_recorded(inputs, values, training):
+    """Each call of a layer makes a node that has its mode: what the caller gives, else that of the calls around it.
 
-    Else Keras would compute it at once, and its variables would become constants of the graph.
+    A layer with variables that is called with constants, such as an embedding of positions, makes one, too. Else Keras
+    would compute it at once, and its variables would become constants of the graph.
     """
     whole = keras.layers.Layer.__call__
+    before = global_state.get_global_attribute("current_call_ctx")
+    context = CallContext(entry_layer=None)
+    context.set_value("training", training)
 
     def call(layer, *arguments, **keywords):
-        from keras.src.backend.common.stateless_scope import in_stateless_scope
-
+        if in_stateless_scope():  # Keras asks for shapes
+            return whole(layer, *arguments, **keywords)
+        if layer._call_has_training_arg and context.get_value("training") is not None:
+            keywords.setdefault("training", context.get_value("training"))
         leaves = tree.flatten((arguments, keywords))
         is_constant = any(keras.ops.is_tensor(leaf) for leaf in leaves) and not any(
             isinstance(leaf, keras.KerasTensor) for leaf in leaves)
-        if is_constant and layer.variables and not in_stateless_scope():
+        if is_constant and layer.variables:
             arguments, keywords = (tree.map_structure(symbolic, given) for given in (arguments, keywords))
         return whole(layer, *arguments, **keywords)
 
@@ -197,10 +227,12 @@ def constants_symbolic(inputs, values):
         return inputs[-1]
 
     keras.layers.Layer.__call__ = call
+    global_state.set_global_attribute("current_call_ctx", context)
     try:
         yield
     finally:
         keras.layers.Layer.__call__ = whole
+        global_state.set_global_attribute("current_call_ctx", before)
 
 
 def require_supported(low, layer):
@@ -209,8 +241,6 @@ def require_supported(low, layer):
         raise low.refusal(f"computes in {layer.compute_dtype}; Telar computes in float32 (precision='bf16' is an option of use)")
     if layer.activity_regularizer is not None:
         raise low.refusal("has an activity_regularizer, which Telar does not have; add the penalty to the loss")
-    if getattr(layer, "mask_zero", False) or isinstance(layer, keras.layers.Masking):
-        raise low.refusal("makes a mask of the samples, which Telar does not have (mask_zero=True, Masking)")
 
 
 OWN_CALLS = {keras.src.models.functional.Functional.call, keras.Sequential.call}

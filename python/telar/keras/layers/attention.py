@@ -6,8 +6,8 @@ import numpy
 
 from telar.keras.activations import softmax
 from telar.keras.layers.regularisation import is_training
-from telar.keras.registry import Registry
 from telar.keras.values import Layout
+from telar.registry import Registry
 
 LAYERS = Registry()
 translates = LAYERS.translates

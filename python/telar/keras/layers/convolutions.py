@@ -1,8 +1,8 @@
 """Convolutions. Telar's images are [N, C, H, W], its kernels [O, I, H, W]; one-dimensional ones have one row."""
 
 from telar.keras.activations import activated
-from telar.keras.registry import Registry
 from telar.keras.values import Layout, Value
+from telar.registry import Registry
 
 LAYERS = Registry()
 translates = LAYERS.translates

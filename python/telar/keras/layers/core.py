@@ -2,8 +2,8 @@
 
 from telar.keras import activations
 from telar.keras.activations import activated
-from telar.keras.registry import Registry
 from telar.keras.values import Layout, Value, numbers
+from telar.registry import Registry
 
 LAYERS = Registry()
 translates = LAYERS.translates

@@ -3,8 +3,8 @@
 import math
 
 from telar.keras.layers.regularisation import is_training
-from telar.keras.registry import Registry
 from telar.keras.values import Value
+from telar.registry import Registry
 
 LAYERS = Registry()
 translates = LAYERS.translates
@@ -107,7 +107,8 @@ def unit_normalization(low, layer, x):
 @translates("RMSNormalization")
 def rms_normalization(low, layer, x):
     x = low.plain(x)
-    if not isinstance(layer.axis, int) or layer.axis % x.rank != x.rank - 1:
+    axes = [layer.axis] if isinstance(layer.axis, int) else list(layer.axis)
+    if [axis % x.rank for axis in axes] != [x.rank - 1]:
         raise low.refusal("normalises along another axis than the last one")
     squares = low.reduced("reduce_mean", low.mul(x, x), [x.rank - 1], keepdims=True)
     normal = low.mul(x, low.power(low.add(squares, float(layer.epsilon)), -0.5))

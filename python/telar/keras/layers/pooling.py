@@ -1,10 +1,11 @@
 """Pooling, by windows and over all places."""
 
+import keras
 import numpy
 
 from telar.keras.layers.convolutions import borders, image, of_image, two
-from telar.keras.registry import Registry
 from telar.keras.values import Value
+from telar.registry import Registry
 
 LAYERS = Registry()
 translates = LAYERS.translates
@@ -22,31 +23,36 @@ def pooled(low, name, x, kernel, stride):
     return Value(low.emit(name, [x], options), (*x.shape[:2], *shape))
 
 
-def padded(low, layer, x, number):
-    """The image with its border by 'same'; the border."""
+def around(layer, x):
+    """(before, after) of each axis by 'same'."""
     kernel, stride = window(layer)
-    around = borders(layer, x.shape[2:], kernel, stride, [1, 1])
-    for axis, (before, after) in enumerate(around, 2):
-        x = low.padded(x, axis, before, after, number) if before or after else x
-    return x, around
+    return borders(layer, x.shape[2:], kernel, stride, [1, 1])
 
 
 @translates("MaxPooling1D", "MaxPooling2D")
 def max_pooling(low, layer, x):
-    images, _ = padded(low, layer, image(low, layer, x), LOWEST)
+    images = image(low, layer, x)
+    for axis, (before, after) in enumerate(around(layer, images), 2):
+        images = low.padded(images, axis, before, after, LOWEST) if before or after else images
     return of_image(low, layer, pooled(low, "max_pool", images, *window(layer)), low.any(x).rank)
 
 
 @translates("AveragePooling1D", "AveragePooling2D")
 def average_pooling(low, layer, x):
-    """The border of 'same' does not count in the mean."""
+    """The border of 'same' does not count in the mean. With PyTorch, Keras repeats one that is not symmetric."""
     images = image(low, layer, x)
-    sizes, (kernel, stride) = images.shape[2:], window(layer)
-    images, around = padded(low, layer, images, 0.0)
+    sizes, (kernel, stride), border = images.shape[2:], window(layer), around(layer, images)
+    repeats = keras.backend.backend() == "torch" and any(before != after for before, after in border)
+    for axis, (before, after) in enumerate(border, 2):
+        if repeats:
+            images = low.joined([*[low.part(images, axis, 0, 1)] * before, images,
+                                 *[low.part(images, axis, images.shape[axis] - 1, images.shape[axis])] * after], axis)
+        elif before or after:
+            images = low.padded(images, axis, before, after)
     y = pooled(low, "average_pool", images, kernel, stride)
-    if any(sum(border) for border in around):
+    if not repeats and any(sum(sides) for sides in border):
         counts = [numpy.array([min(i * s - before + k, size) - max(i * s - before, 0) for i in range(extent)])
-                  for extent, size, k, s, (before, _) in zip(y.shape[2:], sizes, kernel, stride, around)]
+                  for extent, size, k, s, (before, _) in zip(y.shape[2:], sizes, kernel, stride, border)]
         shares = kernel[0] * kernel[1] / (counts[0][:, None] * counts[1][None, :])
         y = low.mul(y, shares[None, None])
     return of_image(low, layer, y, low.any(x).rank)

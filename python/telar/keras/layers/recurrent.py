@@ -5,8 +5,8 @@ import numpy
 
 from telar.keras.activations import activated
 from telar.keras.layers.regularisation import is_training
-from telar.keras.registry import Registry
 from telar.keras.values import Layout, Value
+from telar.registry import Registry
 
 LAYERS = Registry()
 translates = LAYERS.translates

@@ -2,8 +2,8 @@
 
 import math
 
-from telar.keras.registry import Registry
 from telar.keras.values import Value
+from telar.registry import Registry
 
 LAYERS = Registry()
 translates = LAYERS.translates

@@ -2,7 +2,7 @@
 
 import math
 
-from telar.keras.registry import Registry
+from telar.registry import Registry
 
 LAYERS = Registry()
 translates = LAYERS.translates

@@ -2,10 +2,10 @@
 
 
 class Registry(dict):
-    """Functions by the names of Keras's classes that they translate.
+    """Functions by the names of a framework's operations or layers that they translate.
 
-    A function takes the lowering (telar.keras.lowering), the layer, and what the layer is called with; it returns a
-    value, or a list of them.
+    A function takes the lowering (telar.torch.lowering, telar.keras.lowering) and the operation's arguments; it returns
+    a value, or a list of them.
     """
 
     def translates(self, *names):
