@@ -20,8 +20,8 @@ namespace telar::python {
 /// has the state, evaluates and predicts, and workers make the steps (python/native/epochs.h).
 class PythonSession {
  public:
-  /// `threads`: of all workers together; 0: those of this process. Throws Error (user) for options that do not
-  /// fit.
+  /// `threads`: of all workers together; 0: those of this process. Throws Error (user) for options that do
+  /// not fit.
   PythonSession(const PythonModel& model, const StepOptions& options, const StrategyType& type,
                 const Attributes& given, int threads, int servers, uint64_t seed);
   /// Without Python's lock, because the workers' threads may need it to end.
@@ -38,8 +38,8 @@ class PythonSession {
   bool has_servers() const { return has_servers_; }
   uint64_t seed() const { return seed_; }
 
-  /// The batch that these arrays are; they must outlive it. Throws Error (user) for arrays of another form, and
-  /// for indices that the model does not know.
+  /// The batch that these arrays are; they must outlive it. Throws Error (user) for arrays of another form,
+  /// and for indices that the model does not know.
   BatchView batch_of(const nanobind::dict& arrays, const std::optional<IdArray>& samples) const;
 
   /// The number of updates that the servers have made after `steps` steps.

@@ -13,6 +13,7 @@
 #include "python/native/epochs.h"
 #include "python/native/python_session.h"
 #include "python/native/values.h"
+#include "telar/core/error.h"
 #include "telar/strategy/strategy.h"
 
 namespace telar::python {
@@ -46,6 +47,10 @@ std::unique_ptr<PythonSession> make_session(const PythonModel& model, int64_t ba
 std::pair<std::vector<double>, bool> train(PythonSession& session, const nb::dict& arrays,
                                            const IdArray& samples, float learning_rate, int64_t step,
                                            uint32_t epoch, int64_t divisor) {
+  if (session.has_servers())
+    throw user_error(
+        "the strategy {} has workers of their own, which cannot make the steps of a loop in Python; write the model to a file, and train it with `telar train`",
+        session.program().strategy);
   const BatchView batch = session.batch_of(arrays, samples);
   const StepInputs inputs{.learning_rate = learning_rate, .step = step, .epoch = epoch, .samples = divisor};
   const nb::gil_scoped_release others_may_run;
@@ -122,11 +127,12 @@ void bind_session(nb::module_& module) {
           nb::arg("groups") = std::vector<ParameterGroup>{}, nb::arg("servers") = 1,
           "threads: of all workers together; 0: those of this process. groups: parameters with options of their "
           "own, (names, options, by which their learning rate is multiplied). servers: of a strategy that has some.")
-      .def("epoch", &make_epoch, nb::arg("steps"), nb::arg("next"), nb::arg("learning_rate"), nb::arg("epoch"),
-           nb::arg("made"), nb::arg("done"),
-           "The workers of a strategy with servers, as threads, make the steps of an epoch. next(): the arrays of "
-           "the next batch, by name; called by the workers. made: the steps made before. done(step, samples, sums): "
-           "called for each step, in any order.")
+      .def(
+          "epoch", &make_epoch, nb::arg("steps"), nb::arg("next"), nb::arg("learning_rate"), nb::arg("epoch"),
+          nb::arg("made"), nb::arg("done"),
+          "The workers of a strategy with servers, as threads, make the steps of an epoch. next(): the arrays of "
+          "the next batch, by name; called by the workers. made: the steps made before. done(step, samples, sums): "
+          "called for each step, in any order.")
       .def("updates_after", &PythonSession::updates_after, "The servers' updates after so many steps.")
       .def(
           "train", &train, nb::arg("inputs"), nb::arg("samples"), nb::arg("learning_rate"), nb::arg("step"),

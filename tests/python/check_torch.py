@@ -9,6 +9,7 @@ must have the package telar (build/release/python).
 
 import copy
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -144,10 +145,6 @@ class Strategies(unittest.TestCase):
 
     def test_hybrid(self):
         self.check("hybrid", name="mlp", data=2, model=2, stages=1)
-
-    def test_servers_are_refused(self):
-        with self.assertRaisesRegex(telar.Error, "workers of their own"):
-            self.check("downpour", name="mlp")
 
 
 class State(unittest.TestCase):
@@ -329,6 +326,98 @@ class Fit(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             tt.fit(module, loss, torch.optim.SGD(module.parameters(), 0.1), batches(), progress=False)
         self.assertGreater(largest_difference(before, module.parameters()), 0)
+
+
+class Servers(unittest.TestCase):
+    """fit with workers and parameter servers, as threads."""
+
+    def check(self, strategy, limit, make_optimizer, engine="telar", **options):
+        module, loss, make = built("mlp")
+        other = copy.deepcopy(module)
+        loader = [make(n) for n in (8, 8, 3)]
+        optimizer, right = (make_optimizer(m.parameters()) for m in (module, other))
+        schedules = [torch.optim.lr_scheduler.StepLR(o, 1, 0.5) for o in (optimizer, right)]
+        history = tt.fit(module, loss, optimizer, loader, epochs=3, validation=loader, scheduler=schedules[0], progress=False,
+                         strategy=strategy, engine=engine, **options)
+        for _ in range(3):
+            losses = train(other, loss, right, loader)
+            schedules[1].step()
+        self.assertLess(largest_difference(module.parameters(), other.parameters()), limit)
+        mean = sum(value * len(batch[0]) for value, batch in zip(losses, loader)) / 19
+        self.assertAlmostEqual(history[-1]["loss"], mean, places=4)
+        return module, optimizer, right
+
+    def test_synchronous_workers_are_one(self):
+        _, optimizer, right = self.check("sync_ps", 1e-5, lambda p: torch.optim.Adam(p, 0.01), workers=2, servers=2)
+        steps = [{float(state["step"]) for state in o.state.values()} for o in (optimizer, right)]
+        self.assertEqual(steps[0], steps[1])
+        moments = [[o.state[p]["exp_avg"] for p in o.param_groups[0]["params"]] for o in (optimizer, right)]
+        self.assertLess(largest_difference(*moments), 1e-6)
+
+    def test_one_asynchronous_worker_is_one(self):
+        self.check("async_sgd", 1e-6, lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), workers=1, servers=2)
+
+    def test_pytorch_computes_in_workers(self):
+        self.check("sync_ps", 1e-5, lambda p: torch.optim.Adam(p, 0.01), engine="torch", workers=2)
+
+    def test_all_learn(self):
+        torch.manual_seed(0)
+        x = torch.randn(512, 64)
+        y = (x @ torch.randn(64, 10)).argmax(1)
+        for strategy in ("async_sgd", "downpour", "parameter_averaging"):
+            for engine in ("telar", "torch"):
+                module, loss, _ = built("mlp")
+                loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=32, shuffle=True)
+                history = tt.fit(module, loss, torch.optim.SGD(module.parameters(), 0.1), loader, epochs=4, progress=False,
+                                 strategy=strategy, workers=2, engine=engine)
+                self.assertLess(history[-1]["loss"], 0.95 * history[0]["loss"], (strategy, engine))
+
+    def test_a_loader_that_ends_early(self):
+        class Short(list):
+            def __len__(self):
+                return super().__len__() + 1
+
+        module, loss, make = built("mlp")
+        with self.assertRaisesRegex(telar.Error, "ended before its 3 batches"):
+            tt.fit(module, loss, torch.optim.SGD(module.parameters(), 0.1), Short([make(4), make(4)]), progress=False,
+                   strategy="downpour")
+
+    def test_an_error_of_the_loader_is_its_own(self):
+        module, loss, make = built("mlp")
+
+        class Failing(list):
+            def __iter__(self):
+                yield self[0]
+                raise ValueError("a broken file")
+
+        with self.assertRaisesRegex(ValueError, "a broken file"):
+            tt.fit(module, loss, torch.optim.SGD(module.parameters(), 0.1), Failing([make(4), make(4)]), progress=False,
+                   strategy="sync_ps")
+
+    def test_interrupted_it_keeps_what_it_has(self):
+        module, loss, make = built("mlp")
+        before = [p.detach().clone() for p in module.parameters()]
+
+        class Interrupted(list):
+            def __iter__(self):
+                yield from self[:20]
+                os.kill(os.getpid(), signal.SIGINT)
+                yield from self[20:]
+
+        with self.assertRaises(KeyboardInterrupt):
+            tt.fit(module, loss, torch.optim.SGD(module.parameters(), 0.1), Interrupted([make(8)] * 100000), progress=False,
+                   strategy="async_sgd")
+        self.assertGreater(largest_difference(before, module.parameters()), 0)
+
+    def test_refusals(self):
+        module, loss, make = built("mlp")
+        optimizer = torch.optim.SGD(module.parameters(), 0.1)
+        with self.assertRaisesRegex(telar.Error, "must have a length"):
+            tt.fit(module, loss, optimizer, iter([make(4)]), progress=False, strategy="downpour")
+        with self.assertRaisesRegex(telar.Error, "must be their mean"):
+            tt.fit(module, nn.CrossEntropyLoss(reduction="sum"), optimizer, [make(4)], progress=False, strategy="downpour")
+        with self.assertRaisesRegex(telar.Error, "use telar.torch.fit"):
+            tt.Step(module, loss, optimizer, strategy="downpour")(*make(4))
 
 
 class Twice(torch.autograd.Function):

@@ -14,8 +14,9 @@ def fit(model, loss, optimizer, loader, /, *, epochs=1, validation=None, schedul
         history = telar.torch.fit(model, nn.CrossEntropyLoss(), optimizer, loader, epochs=3, validation=test_loader,
                                   strategy="mirrored", replicas=2)
 
-    model, loss, optimizer, options: those of Step. validation: a loader; its mean loss, in evaluation mode.
-    scheduler: of the learning rate; its step() is called after each epoch. progress: on standard error.
+    model, loss, optimizer, options: those of Step; also strategies with parameter servers, whose workers are threads:
+    `strategy="downpour", workers=2, servers=2`. The loader then needs a length.
+    validation: a loader; its mean loss, in evaluation mode. scheduler: of the learning rate; its step() is called after each epoch. progress: on standard error.
     Module and optimizer have the new values after each epoch, and after Ctrl-C, too.
     """
     step = Step(model, loss, optimizer, **options)

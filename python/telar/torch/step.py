@@ -155,7 +155,7 @@ class Step:
                 if isinstance(counter, torch.Tensor):
                     counter.fill_(self._step)
 
-        if self._check and not self._external:
+        if self._check and not self._external and self._last is not None:
             require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last))
 
     def load(self):
