@@ -55,6 +55,10 @@ class Step:
         """Makes one step. Returns the loss of the batch, before the step."""
         if self._session is None:
             self._begin(batch)
+        self._require_known_modes()
+        if optimizers.options_of(self.optimizer) != self._form:
+            raise Refusal("an option of the optimizer has changed since the Step was made, as the momentum does under OneCycleLR "
+                          "without cycle_momentum=False; Telar's optimizer keeps its options, only the learning rate is read")
         groups = self.optimizer.param_groups
         arrays = self._arrays(batch)
         size = len(batch[0])
@@ -64,6 +68,7 @@ class Step:
         sums, finite = self._session.train(arrays, samples, groups[0]["lr"], self._step, 0, divisor)
         self._samples += size
         self._last = batch
+        self.optimizer._opt_called = True  # schedulers warn otherwise
         loss = sums[0] / size if self._captured.mean else sums[0]
         if not finite:
             raise Refusal(f"step {self._step} is not finite: its loss is {loss}; nothing was updated")
@@ -79,6 +84,20 @@ class Step:
         """The module's output in evaluation mode, by the current values."""
         self._require_begun()
         return torch.from_numpy(self._session.predict(self._arrays(inputs)))
+
+    def outputs(self, *batch):
+        """The module's output in the step of this batch, before the step: for the accuracy on training samples.
+
+        For a module that computes the same in training and in evaluation, and whose output is one tensor.
+        """
+        if self._session is None:
+            self._begin(batch)
+        if not self._captured.output_is_tensor:
+            raise Refusal("the module's output is not one tensor, and a Step gives no other; compute this in an evaluation")
+        if not self._captured.same_in_evaluation:
+            raise Refusal("the module computes something else in training than in evaluation, as dropout and batch norm do, and a "
+                          "Step gives no outputs of training; compute this in an evaluation")
+        return self.predict(*batch).to(batch[0].device)
 
     def sync(self):
         """Writes parameters, running statistics and the optimizer's state into the module and the optimizer."""
@@ -107,8 +126,12 @@ class Step:
             require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last))
 
     def load(self):
-        """Takes the values of the module and of the optimizer, if they were changed since the last sync()."""
-        self._require_begun()
+        """Takes the values of the module and of the optimizer, if they were changed since the last sync().
+
+        Before the first step there is nothing to do: it begins with these values.
+        """
+        if self._session is None:
+            return
         self._step = optimizers.steps_of(self.optimizer)
         slots = optimizers.form_of(self.optimizer).slots
         for parameter, slot in self._session.state_names:
@@ -119,6 +142,11 @@ class Step:
                 state = self.optimizer.state.get(tensor, {}).get(slots[slot])
                 tensor = torch.zeros_like(tensor) if state is None else state
             self._session.write_state(parameter, slot, numbers(tensor))
+
+    def values(self):
+        """The current values of the parameters by their names, as arrays; the module keeps its own until sync()."""
+        self._require_begun()
+        return {name: self._session.read_state(name) for name in sorted(self._trained())}
 
     def save(self, path):
         """Writes the model with its current values to a file: `telar train`, `telar.load`."""
@@ -150,6 +178,11 @@ class Step:
 
     def _arrays(self, batch):
         return arrays_of(self._captured, batch)
+
+    def _require_known_modes(self):
+        if not self._captured.same_in_evaluation and not self.model.training:
+            raise Refusal(f"{type(self.model).__name__} is in evaluation mode, in which its dropout and batch norm do nothing or "
+                          "something else; a step trains: call train() of the module before it")
 
     def _require_begun(self):
         if self._session is None:
