@@ -44,13 +44,13 @@ class WithLoss(torch.nn.Module):
         super().__init__()
         self.model = model
         self.loss = loss
-        self.output_is_tensor = False
+        self.forms = []  # whether the module's output is one tensor, for each call of this module
 
     def forward(self, *batch):
         if is_criterion(self.loss):
             *inputs, target = batch
             output = self.model(*inputs)
-            self.output_is_tensor = isinstance(output, torch.Tensor)
+            self.forms.append(isinstance(output, torch.Tensor))
             return self.loss(output, target), first_tensor(output)
         outputs = []
         hook = self.model.register_forward_hook(lambda module, given, output: outputs.append(output))
@@ -60,7 +60,7 @@ class WithLoss(torch.nn.Module):
             hook.remove()
         if not outputs:
             raise Refusal("the loss does not call the module")
-        self.output_is_tensor = len(outputs) == 1 and isinstance(outputs[0], torch.Tensor)
+        self.forms.append(len(outputs) == 1 and isinstance(outputs[0], torch.Tensor))
         return loss, first_tensor(outputs[0])
 
 
@@ -99,7 +99,7 @@ class Capture:
             self.training = export(whole, batch)
             whole.eval()
             self.evaluation = export(whole, batch)
-        self.output_is_tensor = whole.output_is_tensor
+        self.output_is_tensor = all(whole.forms)
         self.same_in_evaluation = str(self.training.graph) == str(self.evaluation.graph)
 
     def model(self, check=False):
@@ -160,7 +160,8 @@ def example(batch):
     """The batch, of at least two samples, so that its extent is not taken for a constant."""
     for tensor in batch:
         if not isinstance(tensor, torch.Tensor):
-            raise Refusal(f"a batch must be of tensors, not of {type(tensor).__name__}")
+            raise Refusal(f"a batch must be of tensors, not of {type(tensor).__name__}; give a number as a tensor with one value "
+                          "for each sample")
         if tensor.dim() == 0 or len(tensor) != len(batch[0]):
             raise Refusal("all tensors of a batch must have the samples in axis 0: they have the shapes "
                           + ", ".join(str(list(t.shape)) for t in batch))

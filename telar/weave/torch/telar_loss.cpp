@@ -156,9 +156,11 @@ class LossWriter {
     const auto& values = names_.values(names_.place(&name));
     return std::any_of(values.begin(), values.end(), [&](const Value& value) {
       if (value.augmented) return value.node->is(Kind::constant);
-      if (!value.element || !value.node->is(Kind::call)) return false;
+      if (!value.element || !value.node->is(Kind::call) || !value.node->parent->is(Kind::for_)) return false;
       const std::string& callee = names_.callee(value.node);
-      return callee == "range" || (callee == "enumerate" && value.part == 0);
+      const Node* target = value.node->parent->child("target");
+      const bool is_first = target->is(Kind::tuple) && target->list("elts")[0]->text == name.text;
+      return callee == "range" || (callee == "enumerate" && is_first);
     });
   }
 

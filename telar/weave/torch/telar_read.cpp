@@ -56,10 +56,6 @@ class StepReader {
       w_.refuse(
           call,
           "this function makes a step, but the loop over the batches is elsewhere; put forward pass, backward() and optimizer.step() into the loop, so that the step's values can be written back after it");
-    for (const Node* other : w_.program.backwards) {
-      if (other != call && loop_around(other) == step_.loop && function_of(other) == step_.function)
-        w_.refuse(other, "the loop has several backward passes; a step of Telar has one loss and makes one");
-    }
     if (receiver->is(Kind::name) || receiver->is(Kind::attribute)) step_.loss = w_.text(*receiver);
   }
 
@@ -89,6 +85,10 @@ class StepReader {
       if (optimizers_of(method_of(other)->child("value")) != made || made.size() > 1)
         w_.refuse(other,
                   "the loop trains with several optimizers, such as those of a GAN; a step of Telar has one loss, one module and one optimizer: use --target ddp or horovod");
+    }
+    for (const Node* other : w_.program.backwards) {
+      if (other != step_.backward && loop_around(other) == step_.loop && function_of(other) == step_.function)
+        w_.refuse(other, "the loop has several backward passes; a step of Telar has one loss and makes one");
     }
     if (steps.size() > 1) w_.refuse(steps[1], "the optimizer makes several steps in the loop; let it make one");
     if (!steps[0]->list("args").empty() || !steps[0]->list("keywords").empty())

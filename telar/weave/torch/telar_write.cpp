@@ -73,9 +73,11 @@ class StepWriter {
       loss = names_.fresh("loss_of_batch");
       std::vector<std::string> parameters = {loss_.model};
       for (const BatchArgument& one : loss_.arguments) parameters.push_back(one.name);
+      const bool is_global = before->parent->is(Kind::module);
+      text.insert(text.end(), is_global ? 2 : 1, "");
       text.push_back("def " + loss + "(" + joined(parameters) + "):");
       for (const std::string& line : loss_.lines) text.push_back(line.empty() ? line : "    " + line);
-      text.insert(text.end(), step_.function == nullptr && before->parent->is(Kind::module) ? 2 : 1, "");
+      text.insert(text.end(), is_global ? 2 : 1, "");
       w_.edits.explain(step_.backward->line, loss, "the loss of a batch as a function of the module and the batch, from the statements of the loop");
     }
     std::vector<std::string> given = {w_.text(*step_.applied), loss, w_.text(*step_.optimizer)};
