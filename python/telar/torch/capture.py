@@ -37,6 +37,12 @@ class Captured:
     output_is_tensor: bool
 
 
+class Seen:
+    """What a module's call shows beside its result. PyTorch's export restores the module's own attributes."""
+
+    output_is_tensor = False
+
+
 class WithLoss(torch.nn.Module):
     """A module and its loss: from a batch to the loss and the module's output at its first call."""
 
@@ -44,13 +50,13 @@ class WithLoss(torch.nn.Module):
         super().__init__()
         self.model = model
         self.loss = loss
-        self.forms = []  # whether the module's output is one tensor, for each call of this module
+        self.seen = Seen()
 
     def forward(self, *batch):
         if is_criterion(self.loss):
             *inputs, target = batch
             output = self.model(*inputs)
-            self.forms.append(isinstance(output, torch.Tensor))
+            self.seen.output_is_tensor = isinstance(output, torch.Tensor)
             return self.loss(output, target), first_tensor(output)
         outputs = []
         hook = self.model.register_forward_hook(lambda module, given, output: outputs.append(output))
@@ -60,7 +66,7 @@ class WithLoss(torch.nn.Module):
             hook.remove()
         if not outputs:
             raise Refusal("the loss does not call the module")
-        self.forms.append(len(outputs) == 1 and isinstance(outputs[0], torch.Tensor))
+        self.seen.output_is_tensor = len(outputs) == 1 and isinstance(outputs[0], torch.Tensor)
         return loss, first_tensor(outputs[0])
 
 
@@ -99,7 +105,7 @@ class Capture:
             self.training = export(whole, batch)
             whole.eval()
             self.evaluation = export(whole, batch)
-        self.output_is_tensor = all(whole.forms)
+        self.output_is_tensor = whole.seen.output_is_tensor
         self.same_in_evaluation = str(self.training.graph) == str(self.evaluation.graph)
 
     def model(self, check=False):

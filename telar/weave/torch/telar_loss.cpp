@@ -62,6 +62,15 @@ class LossWriter {
       if (is_variable && node.store && !step_.contains(&node)) batch_.insert(names_.tree().text(node));
       return true;
     });
+    if (!step_.is_called()) return;
+    for (const Node* part : parts()) {
+      walk(*part, [&](const Node& node) {
+        const bool is_given = node.is(Kind::name) && !node.store && names_.place(&node) >= 0 &&
+                              names_.is_parameter(names_.place(&node)) && changing_name(w_, step_, node) != nullptr;
+        if (is_given) batch_.insert(names_.tree().text(node));
+        return true;
+      });
+    }
   }
 
   /// Of a step over all samples: the variables that are arguments of its calls.
@@ -142,6 +151,8 @@ class LossWriter {
       w_.refuse(&node, "a step of Telar takes the tensors of the batch one by one; give the module each by itself instead of by * or **");
     if (node.is(Kind::name) && is_counter(node))
       w_.refuse(&node, "the loss uses a number that counts the steps, and a step of Telar keeps the numbers of its first call; leave it out, or give it as a tensor with one value for each sample");
+    if (is_number_by_origin(node))
+      w_.refuse(&node, "the loss uses a number that is computed anew for each step, and a step of Telar takes tensors of the batch; give it as a tensor with one value for each sample");
     const std::string text = w_.text(node);
     auto known = std::find_if(loss_.arguments.begin(), loss_.arguments.end(),
                               [&](const BatchArgument& one) { return one.text == text; });
@@ -150,6 +161,19 @@ class LossWriter {
       known = loss_.arguments.end() - 1;
     }
     replaced_[&node] = known->name;
+  }
+
+  /// Whether an expression is certainly a number of Python.
+  bool is_number_by_origin(const Node& node) const {
+    const auto origins = names_.origins(&node);
+    return !origins.empty() && std::all_of(origins.begin(), origins.end(), [&](const Node* origin) {
+      if (origin->is(Kind::constant)) return origin->literal == Literal::number;
+      if (!origin->is(Kind::call)) return false;
+      const Node* function = origin->child("func");
+      const std::string callee = names_.qualified(function);
+      return callee == "float" || callee == "int" || callee == "len" || callee.starts_with("random.") ||
+             callee == "numpy.random.beta" || (function->is(Kind::attribute) && function->text == "item");
+    });
   }
 
   bool is_counter(const Node& name) const {

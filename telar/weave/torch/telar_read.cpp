@@ -28,7 +28,7 @@ class StepReader {
   StepReader(const TorchWeaving& weaving, const Node* backward) : w_(weaving), names_(weaving.names) {
     step_.backward = backward;
     step_.function = function_of(backward);
-    step_.loop = loop_around(backward);
+    step_.loop = around(backward);
   }
 
   TelarStep read() {
@@ -44,6 +44,11 @@ class StepReader {
   }
 
  private:
+  static const Node* around(const Node* backward) {
+    const Node* loop = loop_around(backward);
+    return loop != nullptr ? loop : function_of(backward);
+  }
+
   void read_backward() {
     const Node* call = step_.backward;
     const Node* receiver = method_of(call)->child("value");
@@ -55,7 +60,7 @@ class StepReader {
     if (step_.loop == nullptr)
       w_.refuse(
           call,
-          "this function makes a step, but the loop over the batches is elsewhere; put forward pass, backward() and optimizer.step() into the loop, so that the step's values can be written back after it");
+          "this step is made once, in no loop; weave gives Telar the steps of a loop");
     if (receiver->is(Kind::name) || receiver->is(Kind::attribute)) step_.loss = w_.text(*receiver);
   }
 
@@ -77,17 +82,26 @@ class StepReader {
       if (scales && optimizers_of(receiver).empty()) w_.refuse(call, kScaler);
       if (!optimizers_of(receiver).empty()) steps.push_back(call);
     }
+    const auto unknown = std::find_if(names_.calls().begin(), names_.calls().end(), [&](const Node* call) {
+      return calls_method(call, "step") && block_of(statement_of(call)).data() == block_of(statement_of(step_.backward)).data();
+    });
+    if (steps.empty() && unknown != names_.calls().end())
+      w_.refuse(*unknown,
+                "weave does not see which optimizer this is; keep one optimizer in one variable, and write a loop for each");
     if (steps.empty())
       w_.refuse(step_.backward,
                 "the optimizer's step() is not in the same loop; call it after backward(), in the same block");
     const auto made = optimizers_of(method_of(steps[0])->child("value"));
+    if (steps.size() == 1 && made.size() > 1)
+      w_.refuse(steps[0],
+                "this may be one of several optimizers, and a step of Telar has one; write the loop once for each of them");
     for (const Node* other : steps) {
       if (optimizers_of(method_of(other)->child("value")) != made || made.size() > 1)
         w_.refuse(other,
                   "the loop trains with several optimizers, such as those of a GAN; a step of Telar has one loss, one module and one optimizer: use --target ddp or horovod");
     }
     for (const Node* other : w_.program.backwards) {
-      if (other != step_.backward && loop_around(other) == step_.loop && function_of(other) == step_.function)
+      if (other != step_.backward && around(other) == step_.loop)
         w_.refuse(other, "the loop has several backward passes; a step of Telar has one loss and makes one");
     }
     if (steps.size() > 1) w_.refuse(steps[1], "the optimizer makes several steps in the loop; let it make one");
@@ -124,9 +138,9 @@ class StepReader {
 
   void read_lines() {
     const Node* last = statement_of(step_.backward);
-    for (const Node* around = last->parent; around != step_.loop; around = around->parent) {
-      if (around->is(Kind::with) && is_autocast(*around))
-        w_.refuse(around, "end the autocast block before backward(), as PyTorch advises");
+    for (const Node* outer = last->parent; outer != step_.loop; outer = outer->parent) {
+      if (outer->is(Kind::with) && is_autocast(*outer))
+        w_.refuse(outer, "end the autocast block before backward(), as PyTorch advises");
     }
     const Nodes block = block_of(last);
     const bool is_beside = std::find(block.begin(), block.end(), step_.stepping) != block.end();
@@ -171,8 +185,8 @@ class StepReader {
 
   /// Whether a statement is made in every round of the loop in which the step is made.
   bool is_in_each_step(const Node* statement) const {
-    for (const Node* around = statement->parent; around != step_.loop; around = around->parent)
-      if (!is_inside(step_.backward, around)) return false;
+    for (const Node* outer = statement->parent; outer != step_.loop; outer = outer->parent)
+      if (!is_inside(step_.backward, outer)) return false;
     return true;
   }
 

@@ -20,7 +20,8 @@ struct BatchArgument {
 struct TelarStep {
   const Node* backward = nullptr;   ///< the call `loss.backward()`
   const Node* function = nullptr;   ///< around it; null at the level of a module
-  const Node* loop = nullptr;       ///< the nearest loop around it, over batches or over epochs
+  /// The nearest loop around it, over batches or over epochs; or the function, if each call makes one step.
+  const Node* loop = nullptr;
   const Node* stepping = nullptr;   ///< the statement `optimizer.step()`
   const Node* optimizer = nullptr;  ///< the expression there
   const TorchOptimizer* made = nullptr;
@@ -36,11 +37,12 @@ struct TelarStep {
   /// The variable on which backward() is called: its text; empty if it is called on another expression.
   std::string loss;
   bool is_loss_read = false;  ///< by what stays
-  /// Of `computing`, `outputs = model(x)` whose value is used for more than the loss, and what is computed from
-  /// it and stays.
+  /// The call `model(x)`, if its value is used for more than the loss.
   const Node* outputs = nullptr;
-  std::set<const Node*> kept = {};
+  std::set<const Node*> kept = {};  ///< statements of `computing` that the loop makes as well, for such uses
 
+  /// Whether the loop over the batches is in another function.
+  bool is_called() const { return loop == function; }
   /// Whether a node is in a statement of the step that goes.
   bool contains(const Node* node) const;
 };

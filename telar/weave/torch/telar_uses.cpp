@@ -52,6 +52,7 @@ class OtherUses {
   /// Whether no other assignment is certain to come between the step's and this use.
   bool sees(const Node& use, const Node& variable) const {
     if (function_of(&use) != step_.function) return true;
+    if (step_.is_called()) return true;
     const bool in_loop = is_inside(&use, step_.loop);
     const bool is_before = !in_loop && use.begin < step_.loop->begin;
     if (is_before && !is_inside(&use, outermost_loop(step_))) return false;
@@ -92,8 +93,9 @@ class OtherUses {
                        line->list("targets")[0]->is(Kind::name);
     if (!plain) refuse_use(variable, use);
     const Node* value = line->child("value");
-    if (value->is(Kind::call) && is_model_of(w_, step_, value->child("func")) && applications() == 1) {
-      step_.outputs = line;
+    if (const Node* applied = application_in(*value)) {
+      step_.outputs = applied;
+      step_.kept.insert(line);
       use_ = &use;
       return;
     }
@@ -117,15 +119,24 @@ class OtherUses {
     });
   }
 
-  int applications() const {
+  /// The only application of the model, if it is in this expression, of which nothing else is computed in the step.
+  const Node* application_in(const Node& value) const {
+    const Node* found = nullptr;
     int count = 0;
     for (const Node* line : step_.computing) {
       walk(*line, [&](const Node& node) {
-        count += node.is(Kind::call) && mentions_model(w_, step_, *node.child("func")) ? 1 : 0;
+        const bool is_model = (node.is(Kind::name) || node.is(Kind::attribute)) && is_model_of(w_, step_, &node);
+        count += is_model ? 1 : 0;
+        if (is_model && node.role == "func" && is_inside(&node, &value)) found = node.parent;
         return true;
       });
     }
-    return count;
+    bool is_alone = count == 1 && found != nullptr;
+    walk(value, [&](const Node& node) {
+      is_alone = is_alone && !(node.is(Kind::name) && is_computed(node));
+      return is_alone;
+    });
+    return is_alone ? found : nullptr;
   }
 
   /// The module's output is computed in evaluation mode, so it must not depend on the mode.

@@ -240,7 +240,8 @@ bool changes_values(const TorchWeaving& w, const TelarStep& step, const Node& no
 }
 
 const Node* outermost_loop(const TelarStep& step) {
-  return outermost_around(step.backward);
+  const Node* loop = outermost_around(step.backward);
+  return loop != nullptr ? loop : step.loop;
 }
 
 bool is_repeated(const Names& names, const Node* function) {

@@ -23,15 +23,88 @@ class StepWriter {
     for (const Node* line : step_.removed)
       if (line != place_) remove(*line);
     for (const Node* line : step_.computing)
-      if (line != place_ && line != step_.outputs && !step_.kept.contains(line)) remove(*line);
+      if (line != place_ && !step_.kept.contains(line)) remove(*line);
     if (step_.outputs != nullptr) write_outputs();
-    write_values(step_.loop->list("body"));
-    const std::string sync = name_ + ".sync()";
-    w_.edits.after(*step_.loop, {sync});
-    w_.edits.explain(step_.loop->line, sync, "writes the values that Telar has trained back into the module and the optimizer");
+    const Round own{step_.loop, step_.backward, ""};
+    if (!step_.is_called()) return write_round(own);
+    write_values(step_.loop->list("body"), own);
+    write_callers(step_.function, w_.text(*step_.optimizer), 4);
   }
 
  private:
+  /// A loop in which steps are made.
+  struct Round {
+    const Node* loop = nullptr;
+    const Node* step = nullptr;  ///< the call that makes one
+    std::string optimizer;       ///< its text, where the step's variable is in another function
+  };
+
+  /// The call of sync() or load() in a loop.
+  std::string call_of(const std::string& what, const Round& round) {
+    return round.optimizer.empty() ? name_ + "." + what + "()"
+                                   : add_keeper(what, round.step) + "(" + round.optimizer + ")";
+  }
+
+  void write_round(const Round& round) {
+    write_values(round.loop->list("body"), round);
+    const std::string sync = call_of("sync", round);
+    w_.edits.after(*round.loop, {sync});
+    w_.edits.explain(round.loop->line, sync,
+                     "writes the values that Telar has trained back into the module and the optimizer");
+    if (!is_changed_outside(round.loop)) return;
+    const std::string load = call_of("load", round);
+    w_.edits.before(*round.loop, {load});
+    w_.edits.explain(round.loop->line, load, "takes the values that the script may have changed since");
+  }
+
+  /// The loops that call a function which makes a step. `optimizer`: its text in the function.
+  void write_callers(const Node* function, const std::string& optimizer, int depth) {
+    const auto& calls = names_.calls_of(function);
+    if (calls.empty() || depth == 0)
+      w_.refuse(step_.backward,
+                "each call of this function makes a step, and weave does not see the loop that calls it; put the step into the loop");
+    for (const Node* call : calls) {
+      const std::string there = seen_from(*call, function, optimizer);
+      const Node* loop = loop_around(call);
+      if (loop == nullptr && function_of(call) != nullptr) {
+        write_callers(function_of(call), there, depth - 1);
+      } else if (loop != nullptr) {
+        write_round({loop, call, there});
+        w_.dialect.use(call);
+      }
+    }
+  }
+
+  /// The text of the optimizer where a function is called. Throws Refusal if the caller does not have it.
+  std::string seen_from(const Node& call, const Node* function, const std::string& optimizer) const {
+    const auto& parameters = function->child("args")->list("args");
+    const Node* callee = call.child("func");
+    const bool is_method = class_of(function) != nullptr && callee->is(Kind::attribute);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const std::string name(parameters[i]->text);
+      if (is_method && i == 0 && optimizer.starts_with(name + "."))
+        return w_.text(*callee->child("value")) + optimizer.substr(name.size());
+      if (optimizer != name && !optimizer.starts_with(name + ".")) continue;
+      const Node* given = names_.argument(&call, name, static_cast<int>(i) - (is_method ? 1 : 0));
+      if (given != nullptr && (given->is(Kind::name) || given->is(Kind::attribute)))
+        return w_.text(*given) + optimizer.substr(name.size());
+    }
+    const bool is_global = names_.means_the_same(step_.optimizer, &call);
+    if (is_global) return optimizer;
+    w_.refuse(&call, "this makes a step, but its caller does not have the optimizer, by which values are written back; give it to the function, or put the step into the loop");
+  }
+
+  /// A function that calls sync() or load() of an optimizer's step, if it has made one.
+  std::string add_keeper(const std::string& what, const Node* at) {
+    const std::string name = names_.fresh(what + "_step");
+    w_.dialect.function({"def " + name + "(optimizer):",
+                         what == "sync" ? "    \"\"\"Writes the values that Telar has trained into the module and the optimizer.\"\"\""
+                                        : "    \"\"\"Takes the values that the script may have changed.\"\"\"",
+                         "    if hasattr(optimizer, \"telar_step\"):", "        optimizer.telar_step." + what + "()"},
+                        at);
+    return name;
+  }
+
   void remove(const Node& line) {
     if (step_.autocast == nullptr || line.parent != step_.autocast) return w_.edits.remove(line);
     if (&line == step_.autocast->list("body").front() && place_ != step_.autocast) w_.edits.remove(*step_.autocast);
@@ -40,6 +113,7 @@ class StepWriter {
   /// The loop before which the step is made: the outermost one that assigns nothing of what it is made of.
   const Node* anchor(const std::vector<const Node*>& parts) const {
     std::vector<const Node*> loops;
+    if (step_.is_called()) return first_statement();
     for (const Node* loop = step_.loop; loop != nullptr; loop = loop_around(loop)) loops.push_back(loop);
     std::reverse(loops.begin(), loops.end());
     for (const Node* loop : loops) {
@@ -47,6 +121,14 @@ class StepWriter {
         return loop;
     }
     w_.refuse(step_.backward, "the model, the optimizer or the loss is made anew for each batch; make them before the loop");
+  }
+
+  /// The first statement of the step that goes.
+  const Node* first_statement() const {
+    const auto found = std::find_if(step_.lines.begin(), step_.lines.end(),
+                                    [&](const Node* line) { return step_.contains(line); });
+    const bool in_autocast = step_.autocast != nullptr && (*found)->parent == step_.autocast;
+    return in_autocast ? step_.autocast : *found;
   }
 
   /// Whether the variables of an expression are assigned before a loop, and not in it.
@@ -83,19 +165,10 @@ class StepWriter {
     std::vector<std::string> given = {w_.text(*step_.applied), loss, w_.text(*step_.optimizer)};
     if (step_.clip != nullptr) given.push_back("clip_norm=" + w_.text(*step_.clip));
     if (step_.autocast != nullptr) given.emplace_back("precision=\"bf16\"");
-    const std::string maker = is_repeated(names_, step_.function) ? add_cache() : "";
+    const std::string maker = step_.is_called() || is_repeated(names_, step_.function) ? add_cache() : "";
     if (maker.empty()) given.push_back("**" + options());
     const std::string made = (maker.empty() ? w_.dialect.module() + ".Step" : maker) + "(" + joined(given) + ")";
     text.push_back(name_ + " = " + made);
-    const std::string load = name_ + ".load()";
-    if (is_changed_outside()) {
-      if (before == step_.loop) {
-        text.push_back(load);
-      } else {
-        w_.edits.before(*step_.loop, {load});
-      }
-      w_.edits.explain(step_.loop->line, load, "takes the values that the script may have changed since");
-    }
     w_.edits.before(*before, text);
     w_.dialect.use(before);
     w_.edits.explain(before->line, name_ + " = " + made,
@@ -134,9 +207,9 @@ class StepWriter {
   }
 
   /// Whether the script may change values of the model or of the optimizer between two runs of the loop.
-  bool is_changed_outside() const {
-    std::vector<const Node*> regions = loops_around_calls(names_, step_.function);
-    if (outermost_loop(step_) != step_.loop) regions.push_back(outermost_loop(step_));
+  bool is_changed_outside(const Node* loop) const {
+    std::vector<const Node*> regions = loops_around_calls(names_, function_of(loop));
+    for (const Node* outer = loop_around(loop); outer != nullptr; outer = loop_around(outer)) regions.push_back(outer);
     return std::any_of(regions.begin(), regions.end(),
                        [&](const Node* region) { return changes_values(w_, step_, *region); });
   }
@@ -162,13 +235,17 @@ class StepWriter {
     const Node* assigns = nullptr;
     for (const Node* line : step_.computing)
       if (assigned_by(names_, *line).contains(step_.loss)) assigns = line;
-    std::set<std::string_view> taken;
+    std::set<std::string_view> taken;  // by the statements of the loss so far
     std::set<std::string_view> loss = {step_.loss};
     const Node* reads = nullptr;
     const Node* matters = nullptr;
-    for (const BatchArgument& one : loss_.arguments) texts_of(one.text, taken);
     for (const Node* line : step_.lines) {
-      if (line->begin < first->begin || step_.contains(line)) continue;
+      if (line->begin < first->begin) continue;
+      if (step_.contains(line)) {
+        const auto read = read_by(names_, *line);
+        taken.insert(read.begin(), read.end());
+        continue;
+      }
       const auto assigned = assigned_by(names_, *line);
       const bool moves = std::any_of(assigned.begin(), assigned.end(), [&](auto one) { return taken.contains(one); });
       const bool after_loss = assigns == nullptr || line->begin > assigns->begin;
@@ -194,55 +271,42 @@ class StepWriter {
     });
   }
 
-  /// The variables in the text of an argument.
-  void texts_of(const std::string& text, std::set<std::string_view>& found) const {
-    for (const Node* line : step_.computing) {
-      walk(*line, [&](const Node& node) {
-        if (w_.text(node) == text) {
-          const auto read = read_by(names_, node);
-          found.insert(read.begin(), read.end());
-        }
-        return true;
-      });
-    }
-  }
-
   void write_outputs() {
     const std::string call = name_ + ".outputs(" + arguments() + ")";
-    w_.edits.replace(*step_.outputs->child("value"), call);
+    w_.edits.replace(*step_.outputs, call);
     w_.edits.explain(step_.outputs->line, call, "the module's output before the step; once more, beside the step's own forward pass");
   }
 
   /// Writes values back before statements of the loop that use them, and takes what they change.
-  void write_values(Nodes block) {
+  void write_values(Nodes block, const Round& round) {
     for (const Node* statement : block) {
       if (step_.contains(statement)) continue;
-      const bool has_step = is_inside(step_.backward, statement);
       if (statement->is(Kind::if_)) {
-        if (tests_use_values(*statement)) add_sync(*statement);
-        write_branches(*statement);
+        if (tests_use_values(*statement)) add_sync(*statement, round);
+        write_branches(*statement, round);
         continue;
       }
-      if (has_step) {
-        for (const std::string_view field : {"body", "orelse", "finalbody"}) write_values(statement->list(field));
+      if (is_inside(round.step, statement)) {
+        for (const std::string_view field : {"body", "orelse", "finalbody"}) write_values(statement->list(field), round);
         continue;
       }
-      const bool leaves = statement->is(Kind::return_);
+      const bool leaves = statement->is(Kind::return_) && !round.loop->is_function();
       if (!leaves && !uses_values(w_, step_, *statement)) continue;
-      add_sync(*statement);
+      add_sync(*statement, round);
       if (leaves || !changes_values(w_, step_, *statement)) continue;
-      w_.edits.after(*statement, {name_ + ".load()"});
-      w_.edits.explain(statement->line, name_ + ".load()", "takes the values that this changes");
+      const std::string load = call_of("load", round);
+      w_.edits.after(*statement, {load});
+      w_.edits.explain(statement->line, load, "takes the values that this changes");
     }
   }
 
-  void write_branches(const Node& branch) {
-    write_values(branch.list("body"));
+  void write_branches(const Node& branch, const Round& round) {
+    write_values(branch.list("body"), round);
     const Nodes other = branch.list("orelse");
     if (is_elif(other)) {
-      write_branches(*other[0]);
+      write_branches(*other[0], round);
     } else {
-      write_values(other);
+      write_values(other, round);
     }
   }
 
@@ -256,8 +320,8 @@ class StepWriter {
     return uses_values(w_, step_, *branch.child("test")) || (is_elif(other) && tests_use_values(*other[0]));
   }
 
-  void add_sync(const Node& statement) {
-    const std::string sync = name_ + ".sync()";
+  void add_sync(const Node& statement, const Round& round) {
+    const std::string sync = call_of("sync", round);
     w_.edits.before(statement, {sync});
     w_.edits.explain(statement.line, sync, "this uses the values that Telar has trained");
   }

@@ -171,7 +171,10 @@ def verify(plan, folder, started):
         rows = compare(plan, data, single, folders, origin, None)
     else:
         single = started[-1].data()["ranks"][0]
-        rows = compare_telar.rows(data[0], single, plan, folders, origin) if plan["target"] == "telar" else compare(plan, data, single, folders, origin, lambda: each_batch(plan, folder, started, sources))
+        if plan["target"] == "telar":
+            rows = compare_telar.rows(data[0], single, plan, folders, origin)
+        else:
+            rows = compare(plan, data, single, folders, origin, lambda: each_batch(plan, folder, started, sources))
     neutral = set(single["neutral"]).union(*[one["neutral"] for one in data])
     if data[0]["cut"]:
         neutral.add(data[0]["cut"])

@@ -71,6 +71,6 @@ def rows(woven, single, plan, folders, origin):
         compare_steps.rates([woven], single, plan, origin),
         compare_samples.samples([woven], single, plan, origin),
         compare_samples.evaluation([woven], single, origin),
-        compare_outputs.files([woven], single, folders, origin),
+        compare_outputs.files([woven], single, folders, origin, not noisy),
         compare_outputs.printed([woven], single, noisy, plan, origin),
     ]
