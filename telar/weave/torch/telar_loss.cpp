@@ -157,7 +157,7 @@ class LossWriter {
     auto known = std::find_if(loss_.arguments.begin(), loss_.arguments.end(),
                               [&](const BatchArgument& one) { return one.text == text; });
     if (known == loss_.arguments.end()) {
-      loss_.arguments.push_back({text, name_for(node)});
+      loss_.arguments.push_back({&node, text, name_for(node)});
       known = loss_.arguments.end() - 1;
     }
     replaced_[&node] = known->name;
@@ -283,9 +283,9 @@ class LossWriter {
     std::vector<BatchArgument> arguments;
     for (const Node* one : applied->list("args")) {
       if (!replaced_.contains(one)) return false;
-      arguments.push_back({w_.text(*one), ""});
+      arguments.push_back({one, w_.text(*one), ""});
     }
-    arguments.push_back({w_.text(*given[1]), ""});
+    arguments.push_back({given[1], w_.text(*given[1]), ""});
     loss_.arguments = arguments;
     loss_.criterion = w_.text(*last->child("func"));
     return true;

@@ -115,6 +115,9 @@ class StepReader {
     if (std::find(known.begin(), known.end(), made[0]->name) == known.end())
       w_.refuse(made[0]->call, "Telar has no optimizer " + made[0]->name +
                                    "; it has SGD, Adam, AdamW, RMSprop and Adagrad");
+    const Node* own = names_.definition(made[0]->call->child("func"));
+    if (own != nullptr && own->is(Kind::class_def))
+      w_.refuse(made[0]->call, "Telar does not know what a class derived from an optimizer does; use " + made[0]->name + " itself");
     if (made[0]->models.size() != 1)
       w_.refuse(made[0]->call,
                 "the optimizer updates several modules, and a step of Telar has one; make them parts of one torch.nn.Module");

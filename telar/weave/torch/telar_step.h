@@ -11,6 +11,7 @@ namespace telar::weave {
 
 /// What the loss of a step takes of the batch: an expression that the loop computes, and its name in the loss.
 struct BatchArgument {
+  const Node* expression = nullptr;
   std::string text;
   std::string name;
 };

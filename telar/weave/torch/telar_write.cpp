@@ -271,7 +271,17 @@ class StepWriter {
     });
   }
 
+  /// The outputs are computed where the script applies the model, of the whole batch.
   void write_outputs() {
+    for (const Node* line : step_.lines) {
+      const auto assigned = assigned_by(names_, *line);
+      const bool comes_later = line->begin > step_.outputs->begin && line->begin < place_->begin && !step_.contains(line);
+      const bool is_needed = std::any_of(loss_.arguments.begin(), loss_.arguments.end(), [&](const BatchArgument& one) {
+        return reads_any(names_, *one.expression, assigned);
+      });
+      if (comes_later && is_needed)
+        w_.refuse(line, "this part of the batch is made after the forward pass, whose outputs are used for more than the loss; make it before");
+    }
     const std::string call = name_ + ".outputs(" + arguments() + ")";
     w_.edits.replace(*step_.outputs, call);
     w_.edits.explain(step_.outputs->line, call, "the module's output before the step; once more, beside the step's own forward pass");
@@ -280,7 +290,7 @@ class StepWriter {
   /// Writes values back before statements of the loop that use them, and takes what they change.
   void write_values(Nodes block, const Round& round) {
     for (const Node* statement : block) {
-      if (step_.contains(statement)) continue;
+      if (step_.contains(statement) || statement == step_.autocast) continue;
       if (statement->is(Kind::if_)) {
         if (tests_use_values(*statement)) add_sync(*statement, round);
         write_branches(*statement, round);

@@ -62,6 +62,12 @@ def parameters(woven, single, origin):
         plural(compared, "step"), worst))
 
 
+def samples(woven, single, plan, origin):
+    if any(one["trained"] for one in woven["passes"] + single["passes"]):
+        return compare_samples.samples([woven], single, plan, origin)
+    return Row("samples", NOTHING, "no loop over a loader trains; the gradients are those of the sequential samples")
+
+
 def rows(woven, single, plan, folders, origin):
     noisy = bool(single["excluded"] or woven["excluded"])
     gradients = compare_steps.gradients([woven], single, plan, origin, GRADIENTS)
@@ -69,7 +75,7 @@ def rows(woven, single, plan, folders, origin):
         parameters(woven, single, origin),
         gradients,
         compare_steps.rates([woven], single, plan, origin),
-        compare_samples.samples([woven], single, plan, origin),
+        samples(woven, single, plan, origin),
         compare_samples.evaluation([woven], single, origin),
         compare_outputs.files([woven], single, folders, origin, not noisy),
         compare_outputs.printed([woven], single, noisy, plan, origin),

@@ -49,6 +49,8 @@ def watch_steps(record, draws, steps):
             draws.depth -= 1
         if step._captured.training_draws:
             record.exclude("the module draws random numbers in a step, for which Telar draws its own")
+        if step._bf16:
+            record.exclude("Telar's products and convolutions in bf16 round at other places than autocast")
         known["gradients"] = gradients(step, order, len(batch[0]))
         steps.after(optimizer, known, False, values())
         return loss
