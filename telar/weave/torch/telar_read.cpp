@@ -123,6 +123,20 @@ class StepReader {
                 "the optimizer updates several modules, and a step of Telar has one; make them parts of one torch.nn.Module");
     step_.model = &w_.program.models[made[0]->models[0]];
     check_groups(made[0]->call);
+    check_schedules();
+  }
+
+  /// Schedules that also change the momentum, which is fixed in a step.
+  void check_schedules() const {
+    for (const Node* call : w_.program.schedulers) {
+      const std::string& callee = names_.callee(call);
+      if (!callee.ends_with(".OneCycleLR") && !callee.ends_with(".CyclicLR")) continue;
+      const Node* optimizer = names_.argument(call, "optimizer", 0);
+      const Node* cycles = names_.keyword(call, "cycle_momentum");
+      const bool changes = cycles == nullptr || cycles->child("value")->text != "False";
+      if (changes && optimizer != nullptr && is_optimizer_of(w_, step_, optimizer))
+        w_.refuse(call, "this schedule changes the momentum (or Adam's beta) as well, and a step of Telar keeps it; add cycle_momentum=False");
+    }
   }
 
   /// Groups with their own options: `[{"params": …, "lr": 0.1}, {"params": …}]`.
