@@ -35,7 +35,7 @@ class FirstError {
 /// The next batch of Python.
 class Next {
  public:
-  Next(const PythonSession& session, const nb::object& next, FirstError& error)
+  Next(PythonSession& session, const nb::object& next, FirstError& error)
       : session_(session), next_(next), error_(error) {}
 
   FedBatch operator()() {
@@ -63,7 +63,7 @@ class Next {
   }
 
  private:
-  const PythonSession& session_;
+  PythonSession& session_;
   const nb::object& next_;
   FirstError& error_;
   int64_t samples_ = 0;

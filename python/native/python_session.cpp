@@ -3,6 +3,7 @@
 #include <nanobind/stl/string_view.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "telar/core/error.h"
 #include "telar/observe/process.h"
@@ -61,7 +62,7 @@ PythonSession::~PythonSession() {
   session_.reset();
 }
 
-BatchView PythonSession::batch_of(const nb::dict& arrays, const std::optional<IdArray>& samples) const {
+BatchView PythonSession::batch_of(const nb::dict& arrays, const std::optional<IdArray>& samples) {
   BatchView batch;
   bool first = true;
   for (const auto& [key, value] : arrays) {
@@ -83,7 +84,11 @@ BatchView PythonSession::batch_of(const nb::dict& arrays, const std::optional<Id
     if (static_cast<int64_t>(samples->size()) != batch.size)
       throw user_error("there are {} sample ids for {} samples", samples->size(), batch.size);
     batch.sample = samples->data();
+    return batch;
   }
+  ids_.resize(static_cast<size_t>(batch.size));
+  std::iota(ids_.begin(), ids_.end(), 0);
+  batch.sample = ids_.data();
   return batch;
 }
 

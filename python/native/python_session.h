@@ -38,9 +38,10 @@ class PythonSession {
   bool has_servers() const { return has_servers_; }
   uint64_t seed() const { return seed_; }
 
-  /// The batch that these arrays are; they must outlive it. Throws Error (user) for arrays of another form,
-  /// and for indices that the model does not know.
-  BatchView batch_of(const nanobind::dict& arrays, const std::optional<IdArray>& samples) const;
+  /// The batch that these arrays are; they must outlive it, and another call ends it. Without ids, the
+  /// samples are 0, 1, …: a model may draw random numbers by sample in evaluation, too. Throws Error (user)
+  /// for arrays of another form, and for indices that the model does not know.
+  BatchView batch_of(const nanobind::dict& arrays, const std::optional<IdArray>& samples);
 
   /// The number of updates that the servers have made after `steps` steps.
   int64_t updates_after(int64_t steps) const;
@@ -57,6 +58,7 @@ class PythonSession {
   std::unique_ptr<Session> session_;
   std::vector<BatchTensor> inputs_;
   IndexLimits limits_;
+  std::vector<int64_t> ids_;  // of a batch without
 };
 
 }  // namespace telar::python

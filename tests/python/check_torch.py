@@ -8,6 +8,7 @@ must have the package telar (build/release/python).
 """
 
 import copy
+import math
 import os
 import signal
 import subprocess
@@ -199,6 +200,77 @@ class State(unittest.TestCase):
         step.sync()
         self.assertEqual(largest_difference(before, module.parameters()), 0)
 
+    def test_options_of_the_optimizer_stay(self):
+        module, loss, make = built("mlp")
+        optimizer = torch.optim.SGD(module.parameters(), 0.1, momentum=0.9)
+        step = tt.Step(module, loss, optimizer)
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=10)
+        with self.assertRaisesRegex(telar.Error, "an option of the optimizer has changed"):
+            for _ in range(3):
+                step(*make(4))
+                scheduler.step()
+
+    def test_scheduler_sees_the_steps(self):
+        module, loss, make = built("mlp")
+        optimizer = torch.optim.SGD(module.parameters(), 0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        tt.Step(module, loss, optimizer)(*make(4))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            scheduler.step()
+
+    def test_outputs_are_those_before_the_step(self):
+        module = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
+        step = tt.Step(module, nn.MSELoss(), torch.optim.SGD(module.parameters(), 0.1), strategy="mirrored", replicas=2)
+        for _ in range(2):
+            x, y = torch.randn(6, 4), torch.randn(6, 3)
+            step.load()  # nothing before the first step
+            right = module(x).detach()
+            torch.testing.assert_close(step.outputs(x, y), right)
+            step(x, y)
+            self.assertGreater(largest_difference([step.outputs(x, y)], [right]), 1e-4)
+            step.sync()
+
+    def test_outputs_in_training_are_refused(self):
+        for layer in (nn.Dropout(0.5), nn.BatchNorm1d(3)):
+            module = nn.Sequential(nn.Linear(4, 3), layer)
+            step = tt.Step(module, nn.MSELoss(), torch.optim.SGD(module.parameters(), 0.1))
+            with self.assertRaisesRegex(telar.Error, "something else in training"):
+                step.outputs(torch.randn(6, 4), torch.randn(6, 3))
+
+    def test_outputs_that_are_no_tensor_are_refused(self):
+        class Two(nn.Linear):
+            def forward(self, x):
+                return super().forward(x), x
+
+        module = Two(4, 3)
+        step = tt.Step(module, lambda m, x, y: nn.functional.mse_loss(m(x)[0], y), torch.optim.SGD(module.parameters(), 0.1))
+        with self.assertRaisesRegex(telar.Error, "not one tensor"):
+            step.outputs(torch.randn(6, 4), torch.randn(6, 3))
+
+    def test_evaluation_mode_is_refused_where_it_matters(self):
+        for layer, matters in ((nn.Dropout(0.5), True), (nn.Tanh(), False)):
+            module = nn.Sequential(nn.Linear(4, 3), layer).eval()
+            step = tt.Step(module, nn.MSELoss(), torch.optim.SGD(module.parameters(), 0.1))
+            batch = torch.randn(6, 4), torch.randn(6, 3)
+            if matters:
+                with self.assertRaisesRegex(telar.Error, "in evaluation mode"):
+                    step(*batch)
+            else:
+                step(*batch)
+
+    def test_values_leave_the_module(self):
+        module, loss, make = built("mlp")
+        step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.1))
+        before = {name: p.detach().clone() for name, p in module.named_parameters()}
+        step(*make(4))
+        self.assertEqual(largest_difference(before.values(), module.parameters()), 0)
+        values = step.values()
+        self.assertEqual(set(values), set(before))
+        step.sync()
+        for name, p in module.named_parameters():
+            torch.testing.assert_close(torch.from_numpy(values[name]).reshape(p.shape), p.detach(), rtol=0, atol=0)
+
     def test_file_predicts_as_the_module(self):
         module, loss, make = built("unet")
         step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.1))
@@ -229,6 +301,15 @@ class State(unittest.TestCase):
         self.assertEqual(modes, [layer.training for layer in module.modules()])
         self.assertEqual(largest_difference(before.values(), module.state_dict().values()), 0)
         self.assertTrue(all(p.grad is None for p in module.parameters()))
+
+    def test_noise_in_evaluation(self):
+        module, loss, make = built("vae")
+        step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.0))
+        batch = make(8)
+        step(*batch)
+        step.sync()
+        self.assertTrue(math.isfinite(step.evaluate(*batch)))
+        self.assertEqual(step.evaluate(*batch), step.evaluate(*batch))
 
     def test_noise_is_drawn_anew_and_does_not_depend_on_the_strategy(self):
         losses = []

@@ -16,6 +16,7 @@ from telar.comparison import LOSS_ERROR, beyond, errors, is_same_loss
 from telar.torch.capture import WithLoss, modes_kept
 from telar.torch.values import Refusal
 
+BF16_ERROR = 3e-2  # of a loss whose products are in bf16
 FLOAT32 = 10  # times the error of PyTorch's own float32, where that is more
 DROPOUTS = {torch.nn.functional.dropout, torch.nn.functional.dropout1d, torch.nn.functional.dropout2d,
             torch.nn.functional.dropout3d, torch.dropout, torch.dropout_, torch.feature_dropout}
@@ -117,11 +118,11 @@ def require_equal(programs, batch, arrays_of, threads):
                   + "; a backward function of its own or a hook is not in the graph")
 
 
-def require_unchanged(captured, model, loss, batch, found):
+def require_unchanged(captured, model, loss, batch, found, bf16):
     """Raises Refusal if the module and the loss compute something else than when they were captured.
 
     A graph keeps the numbers of that time: a weight of a loss that follows the epoch is then lost. The module must have
-    the values of the step; found: Telar's loss of the batch in evaluation mode.
+    the values of the step; found: Telar's loss of the batch in evaluation mode; bf16: its products are in bf16.
     """
     if captured.draws:
         return
@@ -129,7 +130,7 @@ def require_unchanged(captured, model, loss, batch, found):
     with modes_kept(whole), torch.no_grad():
         whole.eval()
         right = float(whole(*batch)[0])
-    if not is_same_loss(found, right, 10 * LOSS_ERROR, 1e-2) and right == right:
+    if not is_same_loss(found, right, BF16_ERROR if bf16 else 10 * LOSS_ERROR, 1e-2) and right == right:
         raise Refusal(f"the loss of the last batch, in evaluation mode, is {found:.6g} by Telar and {right:.6g} by PyTorch with "
                       "the same values: the module or the loss has changed since it was captured at the first step; give what "
                       "changes as a tensor of the batch, or make a new Step after each change")

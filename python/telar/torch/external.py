@@ -11,8 +11,9 @@ import numpy
 import torch
 
 from telar import _native
+from telar.comparison import is_same_loss
 from telar.torch.capture import Captured, WithLoss, example, first_tensor, modes_kept
-from telar.torch.check import LOSS_ERROR, untouched
+from telar.torch.check import untouched
 from telar.torch.values import Refusal
 
 
@@ -42,7 +43,8 @@ class External:
         model = _native.Model.external(type(module).__name__, lambda *call: compute()(*call), described, list(sample or [1]))
         self._predicts = sample is not None
         self._free = [self._new_worker() for _ in range(workers)]
-        self.captured = Captured(model, [], {}, tensors, self.mean, True)
+        self.captured = Captured(model, [], {}, tensors, self.mean, draws=True, training_draws=True, same_in_evaluation=False,
+                                 output_is_tensor=False)
 
     def arrays(self, batch):
         """The inputs of Telar's model for a batch, the numbers of its samples among all batches since clear()."""
@@ -88,10 +90,9 @@ class External:
             cut = max(1, size // 3)
             loss, first, second = (float(whole(*part)[0]) for part in
                                    (batch, [t[:cut] for t in batch], [t[cut:] for t in batch]))
-        limit = LOSS_ERROR * max(abs(loss), 1e-3)
-        if abs((first * cut + second * (size - cut)) / size - loss) <= limit:
+        if is_same_loss((first * cut + second * (size - cut)) / size, loss):
             return True
-        if abs(first + second - loss) <= limit:
+        if is_same_loss(first + second, loss):
             return False
         raise Refusal(f"the loss of the batch, {loss:.6g}, is neither the mean nor the sum of those of its parts, {first:.6g} and "
                       f"{second:.6g}, so workers cannot compute it in shares; choose the strategy single")

@@ -56,23 +56,25 @@ class Group:
     learning_rate: float
 
 
-def groups_of(optimizer):
-    """The groups of an optimizer. Raises Refusal for options that Telar does not have."""
+def options_of(optimizer):
+    """Telar's options for each group of an optimizer's parameters. Raises Refusal for options that Telar does not have."""
     form = form_of(optimizer)
-    groups = []
+
+    def value(group, place):
+        held = group[place[0]][place[1]] if isinstance(place, tuple) else group[place]
+        return bool(held) if isinstance(held, bool) else float(held)
+
     for group in optimizer.param_groups:
         for option, right in form.refused.items():
             if group.get(option, right) != right:
                 raise Refusal(f"Telar's {form.name} has no {option}; it must be {right}")
+    return [{option: value(group, place) for option, place in form.options.items()} for group in optimizer.param_groups]
 
-        def value(place, group=group):
-            held = group[place[0]][place[1]] if isinstance(place, tuple) else group[place]
-            return bool(held) if isinstance(held, bool) else float(held)
 
-        groups.append(Group(frozenset(map(id, group["params"])),
-                            {option: value(place) for option, place in form.options.items()},
-                            float(group.get("initial_lr", group["lr"]))))
-    return groups
+def groups_of(optimizer):
+    """The groups of an optimizer."""
+    return [Group(frozenset(map(id, group["params"])), options, float(group.get("initial_lr", group["lr"])))
+            for group, options in zip(optimizer.param_groups, options_of(optimizer))]
 
 
 class Rates:

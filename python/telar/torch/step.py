@@ -54,6 +54,7 @@ class Step:
         self._threads, self._clip_norm, self._bf16, self._seed = threads, clip_norm or 0.0, precision == "bf16", seed
         self._check, self._servers = check, servers
         self._groups = optimizers.groups_of(optimizer)
+        self._options_at_first = optimizers.options_of(optimizer)
         self._rates = optimizers.Rates(self._groups)
         self._captured = self._session = self._external = None
         self._step = optimizers.steps_of(optimizer)
@@ -68,6 +69,10 @@ class Step:
                           "or `telar train` with the model's file")
         if self._session is None:
             self._begin(batch)
+        self._require_known_modes()
+        if optimizers.options_of(self.optimizer) != self._options_at_first:
+            raise Refusal("an option of the optimizer has changed since the Step was made, as the momentum does under OneCycleLR "
+                          "without cycle_momentum=False; Telar's optimizer keeps its options, only the learning rate is read")
         rate = self._rates.now(self.optimizer)
         arrays = self._arrays(batch)
         size = len(batch[0])
@@ -77,6 +82,7 @@ class Step:
         sums, finite = self._session.train(arrays, samples, rate, self._step, 0, divisor)
         self._samples += size
         self._last = batch
+        self.optimizer._opt_called = True  # schedulers warn otherwise
         loss = sums[0] / size if self._captured.mean else sums[0]
         if not finite:
             raise Refusal(f"step {self._step} is not finite: its loss is {loss}; nothing was updated")
@@ -92,6 +98,7 @@ class Step:
             first = next(batches)
             self._begin(first)
             batches = itertools.chain([first], batches)
+        self._require_known_modes()
         if not self._captured.mean:
             raise Refusal(f"the loss is a sum over the samples; for the strategy {self.strategy} it must be their mean")
         arrays = self._external.arrays if self._external else functools.partial(arrays_of, self._captured)
@@ -132,6 +139,20 @@ class Step:
             self._external.require_prediction()
         return torch.from_numpy(self._session.predict(self._arrays(inputs)))
 
+    def outputs(self, *batch):
+        """The module's output in the step of this batch, before the step: for the accuracy on training samples.
+
+        For a module that computes the same in training and in evaluation, and whose output is one tensor.
+        """
+        if self._session is None:
+            self._begin(batch)
+        if not self._captured.output_is_tensor:
+            raise Refusal("the module's output is not one tensor, and a Step gives no other; compute this in an evaluation")
+        if not self._captured.same_in_evaluation:
+            raise Refusal("the module computes something else in training than in evaluation, as dropout and batch norm do, and a "
+                          "Step gives no outputs of training; compute this in an evaluation")
+        return self.predict(*batch).to(batch[0].device)
+
     def sync(self):
         """Writes parameters, running statistics and the optimizer's state into the module and the optimizer."""
         if self._session is None:
@@ -156,11 +177,15 @@ class Step:
                     counter.fill_(self._step)
 
         if self._check and not self._external and self._last is not None:
-            require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last))
+            require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last), self._bf16)
 
     def load(self):
-        """Takes the values of the module and of the optimizer, if they were changed since the last sync()."""
-        self._require_begun()
+        """Takes the values of the module and of the optimizer, if they were changed since the last sync().
+
+        Before the first step there is nothing to do: it begins with these values.
+        """
+        if self._session is None:
+            return
         self._step = optimizers.steps_of(self.optimizer)
         slots = optimizers.form_of(self.optimizer).slots
         for parameter, slot in self._session.state_names:
@@ -171,6 +196,11 @@ class Step:
                 state = self.optimizer.state.get(tensor, {}).get(slots[slot])
                 tensor = torch.zeros_like(tensor) if state is None else state
             self._session.write_state(parameter, slot, numbers(tensor))
+
+    def values(self):
+        """The current values of the parameters by their names, as arrays; the module keeps its own until sync()."""
+        self._require_begun()
+        return {name: self._session.read_state(name) for name in sorted(self._trained())}
 
     def save(self, path):
         """Writes the model with its current values to a file: `telar train`, `telar.load`."""
@@ -229,6 +259,11 @@ class Step:
             return arrays_of(self._captured, batch)
         self._external.clear()
         return self._external.arrays(batch)
+
+    def _require_known_modes(self):
+        if not self._captured.same_in_evaluation and not self.model.training:
+            raise Refusal(f"{type(self.model).__name__} is in evaluation mode, in which its dropout and batch norm do nothing or "
+                          "something else; a step trains: call train() of the module before it")
 
     def _require_begun(self):
         if self._session is None:
