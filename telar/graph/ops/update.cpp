@@ -201,10 +201,6 @@ const Op* find_update_operation(std::string_view name) {
   return find_update(name);
 }
 
-double rate_of_update(const Attributes& attributes) {
-  return attributes.has(kRate) ? attributes.real(kRate) : 1;
-}
-
 std::vector<std::string> slots_of_update(const Node& node) {
   return find_update(node.op->name())->slots(node.attributes);
 }

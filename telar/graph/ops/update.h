@@ -84,7 +84,9 @@ ValueId clip_factor(GraphBuilder& builder, ValueId sum_of_squares, ValueId sampl
 /// attributes (Op::infer), so they may be in a graph from outside.
 const Op* find_update_operation(std::string_view name);
 /// By which the learning rate of a parameter is multiplied (UpdateInputs::rate).
-double rate_of_update(const Attributes& attributes);
+inline double rate_of_update(const Attributes& attributes) {
+  return attributes.has("rate") ? attributes.real("rate") : 1;
+}
 /// The optimizer state of a node whose operation updates, in the order of its inputs: "adam_m", "adam_v".
 std::vector<std::string> slots_of_update(const Node& node);
 /// The number of a node's inputs that follow its parameter, gradient and slots: those of UpdateInputs.
