@@ -87,7 +87,7 @@ constexpr int64_t kTraining = 0;
 constexpr int64_t kEvaluation = 1;
 constexpr int64_t kPrediction = 2;
 
-std::vector<ValueId> inputs_of(ValueId rows, const std::vector<ValueId>& parameters) {
+std::vector<ValueId> with_rows(ValueId rows, const std::vector<ValueId>& parameters) {
   std::vector<ValueId> inputs{rows};
   inputs.insert(inputs.end(), parameters.begin(), parameters.end());
   return inputs;
@@ -110,13 +110,13 @@ std::vector<ValueId> external_loss(GraphBuilder& builder, ValueId rows,
                                    const std::vector<ValueId>& parameters, const std::string& function,
                                    ExternalMode mode) {
   return builder.add(
-      kExternal, inputs_of(rows, parameters),
+      kExternal, with_rows(rows, parameters),
       {{"function", function}, {"mode", mode == ExternalMode::training ? kTraining : kEvaluation}});
 }
 
 ValueId external_prediction(GraphBuilder& builder, ValueId rows, const std::vector<ValueId>& parameters,
                             const std::string& function, const Shape& sample) {
-  return builder.add1(kExternal, inputs_of(rows, parameters),
+  return builder.add1(kExternal, with_rows(rows, parameters),
                       {{"function", function}, {"mode", kPrediction}, {"sample", sample.dims()}});
 }
 
