@@ -100,7 +100,8 @@ void check_arguments(const WeaveArguments& arguments) {
     throw user_error("{} is the script itself; use --in-place to change it", arguments.output);
   }
   if (!arguments.strategy.empty() && arguments.target != "telar")
-    throw user_error("--strategy is for --target telar; the other targets divide the samples among processes");
+    throw user_error(
+        "--strategy is for --target telar; the other targets divide the samples among processes");
   if (arguments.processes < 1)
     throw user_error("-n needs a number of processes of at least 1, not {}", arguments.processes);
 }

@@ -34,20 +34,22 @@ std::string strategy_dictionary(const std::string& given) {
   std::getline(words, name, ',');
   const StrategyType& type = given.empty() ? data_parallel_type() : strategy_type(name);
   if (type.uses_servers)
-    throw user_error("--strategy: {} has servers, which a script of Python does not start; train with `telar train`",
-                     type.name);
+    throw user_error(
+        "--strategy: {} has servers, which a script of Python does not start; train with `telar train`",
+        type.name);
   Attributes options;
   if (!type.count.empty()) options.set(type.count, completed(type.name, type.options, {}).at(type.count));
   for (std::string word; std::getline(words, word, ',');) {
     const size_t equals = word.find('=');
     if (equals == std::string::npos)
-      throw user_error("--strategy takes a name and its options, as in {},{}=4, not '{}'", data_parallel_type().name,
-                       data_parallel_type().count, word);
+      throw user_error("--strategy takes a name and its options, as in {},{}=4, not '{}'",
+                       data_parallel_type().name, data_parallel_type().count, word);
     options.set(word.substr(0, equals), value_of(word.substr(equals + 1)));
   }
   make_strategy(type.name, options);  // checks them
   std::string text = fmt::format("{{\"strategy\": \"{}\"", type.name);
-  for (const auto& [option, value] : options) text += fmt::format(", \"{}\": {}", option, python_value(value));
+  for (const auto& [option, value] : options)
+    text += fmt::format(", \"{}\": {}", option, python_value(value));
   return text + "}";
 }
 

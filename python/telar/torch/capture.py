@@ -7,7 +7,8 @@ import inspect
 import torch
 
 from telar import _native
-from telar.torch.lowering import Lowering, Parameters
+from telar.parameters import Parameters
+from telar.torch.lowering import Lowering
 from telar.torch.values import Refusal, Total, Value
 
 RESERVED = {"sample", "random", "learning_rate", "samples", "step"}

@@ -74,15 +74,15 @@ struct TorchProgram {
   const TorchLoader* loader_of(const Node* call) const;
 };
 
-/// Reads a PyTorch script. Throws Refusal if weave does not understand how it trains. `divides`: the processes
-/// divide the samples, so it must be known where each batch comes from.
+/// Reads a PyTorch script. Throws Refusal if weave does not understand how it trains. `divides`: the
+/// processes divide the samples, so it must be known where each batch comes from.
 TorchProgram read_torch(const Names& names, bool divides = true);
 
 /// The objects that pass on the batches of these loaders.
 std::vector<TorchPasser> read_passers(const Names& names, const std::vector<TorchLoader>& loaders);
 
-/// The class of the optimizer that a call creates: "SGD"; "?" if getattr selects it; empty if the call creates
-/// none.
+/// The class of the optimizer that a call creates: "SGD"; "?" if getattr selects it; empty if the call
+/// creates none.
 std::string optimizer_name(const Names& names, const Node* call);
 
 /// Whether a program imports torch and has a backward pass.

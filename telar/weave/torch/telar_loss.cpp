@@ -1,4 +1,5 @@
-// The loss of a step as a function of the module and the batch, from the statements of the loop that compute it.
+// The loss of a step as a function of the module and the batch, from the statements of the loop that compute
+// it.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -11,8 +12,8 @@ namespace telar::weave {
 namespace {
 
 bool is_comprehension(const Node& node) {
-  return node.is(Kind::list_comp) || node.is(Kind::set_comp) || node.is(Kind::dict_comp) || node.is(Kind::generator) ||
-         node.is(Kind::lambda);
+  return node.is(Kind::list_comp) || node.is(Kind::set_comp) || node.is(Kind::dict_comp) ||
+         node.is(Kind::generator) || node.is(Kind::lambda);
 }
 
 bool is_identifier(std::string_view text) {
@@ -39,7 +40,9 @@ class LossWriter {
       collect_all();
     }
     if (loss_.arguments.empty())
-      w_.refuse(step_.backward, "weave does not see of which tensors this loss is computed; give the module the samples, and the loss its targets");
+      w_.refuse(
+          step_.backward,
+          "weave does not see of which tensors this loss is computed; give the module the samples, and the loss its targets");
     for (const Node* part : parts()) check_constant(*part);
     if (write_criterion()) return std::move(loss_);
     write_function();
@@ -66,7 +69,8 @@ class LossWriter {
     for (const Node* part : parts()) {
       walk(*part, [&](const Node& node) {
         const bool is_given = node.is(Kind::name) && !node.store && names_.place(&node) >= 0 &&
-                              names_.is_parameter(names_.place(&node)) && changing_name(w_, step_, node) != nullptr;
+                              names_.is_parameter(names_.place(&node)) &&
+                              changing_name(w_, step_, node) != nullptr;
         if (is_given) batch_.insert(names_.tree().text(node));
         return true;
       });
@@ -77,10 +81,10 @@ class LossWriter {
   void find_whole_batch() {
     for (const Node* part : parts()) {
       walk(*part, [&](const Node& node) {
-        const bool given = node.is(Kind::name) && !node.store && node.role == "args" && names_.place(&node) >= 0 &&
-                           names_.definition(&node) == nullptr && names_.qualified(&node).empty() &&
-                           !is_model_of(w_, step_, &node) && !is_number(node) &&
-                           !local_.contains(names_.tree().text(node));
+        const bool given = node.is(Kind::name) && !node.store && node.role == "args" &&
+                           names_.place(&node) >= 0 && names_.definition(&node) == nullptr &&
+                           names_.qualified(&node).empty() && !is_model_of(w_, step_, &node) &&
+                           !is_number(node) && !local_.contains(names_.tree().text(node));
         if (given) batch_.insert(names_.tree().text(node));
         return true;
       });
@@ -89,9 +93,8 @@ class LossWriter {
 
   bool is_number(const Node& name) const {
     const auto origins = names_.origins(&name);
-    return !origins.empty() && std::all_of(origins.begin(), origins.end(), [](const Node* origin) {
-      return origin->is(Kind::constant);
-    });
+    return !origins.empty() && std::all_of(origins.begin(), origins.end(),
+                                           [](const Node* origin) { return origin->is(Kind::constant); });
   }
 
   void collect_all() {
@@ -114,7 +117,7 @@ class LossWriter {
   }
 
   static bool is_size(const Node& node, const Names& names) {
-    static constexpr std::array<std::string_view, 8> builtins = {"len",  "range", "int",  "float",
+    static constexpr std::array<std::string_view, 8> builtins = {"len",  "range", "int",       "float",
                                                                  "list", "zip",   "enumerate", "isinstance"};
     if (node.is(Kind::attribute)) return node.text == "shape" || node.role == "func";
     if (node.is(Kind::subscript)) {
@@ -128,11 +131,12 @@ class LossWriter {
     return method || std::find(builtins.begin(), builtins.end(), names.qualified(function)) != builtins.end();
   }
 
-  /// Takes the largest expressions that the loop computes of the batch out of the loss: they become its arguments.
+  /// Takes the largest expressions that the loop computes of the batch out of the loss: they become its
+  /// arguments.
   void collect(const Node& node) {
     if (node.store) return;
-    const bool is_value = node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::subscript) ||
-                          node.is(Kind::call);
+    const bool is_value =
+        node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::subscript) || node.is(Kind::call);
     const bool varies = reads_any(names_, node, batch_);
     if (!varies) return;
     if (is_value && !is_local(node) && !mentions_model(w_, step_, node) && !is_size(node, names_)) {
@@ -148,11 +152,17 @@ class LossWriter {
   void take(const Node& node) {
     if (node.inside_fstring || node.parent->is(Kind::starred) ||
         (node.parent->is(Kind::keyword) && node.parent->text.empty()))
-      w_.refuse(&node, "a step of Telar takes the tensors of the batch one by one; give the module each by itself instead of by * or **");
+      w_.refuse(
+          &node,
+          "a step of Telar takes the tensors of the batch one by one; give the module each by itself instead of by * or **");
     if (node.is(Kind::name) && is_counter(node))
-      w_.refuse(&node, "the loss uses a number that counts the steps, and a step of Telar keeps the numbers of its first call; leave it out, or give it as a tensor with one value for each sample");
+      w_.refuse(
+          &node,
+          "the loss uses a number that counts the steps, and a step of Telar keeps the numbers of its first call; leave it out, or give it as a tensor with one value for each sample");
     if (is_number_by_origin(node))
-      w_.refuse(&node, "the loss uses a number that is computed anew for each step, and a step of Telar takes tensors of the batch; give it as a tensor with one value for each sample");
+      w_.refuse(
+          &node,
+          "the loss uses a number that is computed anew for each step, and a step of Telar takes tensors of the batch; give it as a tensor with one value for each sample");
     const std::string text = w_.text(node);
     auto known = std::find_if(loss_.arguments.begin(), loss_.arguments.end(), [&](const BatchArgument& one) {
       return one.text == text && gives_the_same(node);
@@ -166,8 +176,8 @@ class LossWriter {
 
   /// Whether an expression gives the same tensor each time: it may not draw random numbers.
   static bool gives_the_same(const Node& expression) {
-    static constexpr std::array<std::string_view, 9> methods = {"to",   "cuda",    "float",   "long",     "view",
-                                                                "double", "reshape", "squeeze", "unsqueeze"};
+    static constexpr std::array<std::string_view, 9> methods = {
+        "to", "cuda", "float", "long", "view", "double", "reshape", "squeeze", "unsqueeze"};
     bool found = true;
     walk(expression, [&](const Node& node) {
       if (!node.is(Kind::call)) return found;
@@ -214,7 +224,8 @@ class LossWriter {
     const Node* base = &node;
     std::string name;
     while (!base->is(Kind::name)) {
-      if (base->is(Kind::subscript) && base->child("slice")->is_string() && is_identifier(base->child("slice")->text))
+      if (base->is(Kind::subscript) && base->child("slice")->is_string() &&
+          is_identifier(base->child("slice")->text))
         name = base->child("slice")->text;
       const Node* inner = base->is(Kind::call) ? base->child("func") : base->child("value");
       const bool is_function = base->is(Kind::call) && inner->is(Kind::name);
@@ -223,7 +234,8 @@ class LossWriter {
         if (given.empty()) break;
         inner = given[0];
       }
-      if (!inner->is(Kind::name) && !inner->is(Kind::attribute) && !inner->is(Kind::subscript) && !inner->is(Kind::call))
+      if (!inner->is(Kind::name) && !inner->is(Kind::attribute) && !inner->is(Kind::subscript) &&
+          !inner->is(Kind::call))
         break;
       base = inner;
     }
@@ -260,8 +272,10 @@ class LossWriter {
     if (is_variable && !node.store && !is_local(node) && !is_model_of(w_, step_, &node)) {
       const bool has_inner = node.is(Kind::attribute) && contains_replaced(node);
       if (!has_inner && changing_name(w_, step_, node) != nullptr)
-        w_.refuse(&node, "the loss uses '" + w_.text(node) +
-                             "', which changes while the model is trained, and a step of Telar keeps the numbers of its first call; leave it out, or give it as a tensor with one value for each sample");
+        w_.refuse(
+            &node,
+            "the loss uses '" + w_.text(node) +
+                "', which changes while the model is trained, and a step of Telar keeps the numbers of its first call; leave it out, or give it as a tensor with one value for each sample");
       if (node.is(Kind::attribute) && !has_inner) return;
     }
     for (const Field& field : node.fields) {
@@ -278,13 +292,15 @@ class LossWriter {
   /// `loss = criterion(model(x), y)`, perhaps in two statements, with a criterion of torch.
   bool write_criterion() {
     if (step_.autocast != nullptr && step_.computing.size() > 2) return false;
-    const Node* last = step_.loss.empty() ? receiver()
+    const Node* last = step_.loss.empty()                         ? receiver()
                        : step_.computing.back()->is(Kind::assign) ? step_.computing.back()->child("value")
                                                                   : nullptr;
     const size_t others = step_.computing.size() - (step_.loss.empty() ? 0 : 1);
-    if (last == nullptr || !last->is(Kind::call) || others > 1 || !last->list("keywords").empty()) return false;
+    if (last == nullptr || !last->is(Kind::call) || others > 1 || !last->list("keywords").empty())
+      return false;
     const Nodes given = last->list("args");
-    if (given.size() != 2 || !replaced_.contains(given[1]) || !is_criterion(last->child("func"))) return false;
+    if (given.size() != 2 || !replaced_.contains(given[1]) || !is_criterion(last->child("func")))
+      return false;
     const Node* applied = given[0];
     if (others == 1) {
       const Node* line = step_.computing.front();
@@ -347,7 +363,8 @@ class LossWriter {
   /// Adds the lines of a statement with the names of the arguments, moved to the left.
   void copy(const Node& node, const std::string& before) {
     walk(node, [&](const Node& inner) {
-      const bool spans = inner.is_string() && names_.tree().line_of(inner.begin) != names_.tree().line_of(inner.end);
+      const bool spans =
+          inner.is_string() && names_.tree().line_of(inner.begin) != names_.tree().line_of(inner.end);
       if (spans || (inner.is(Kind::joined_str)))
         w_.refuse(&inner, "this text is a part of the loss; put it elsewhere");
       return true;
@@ -377,13 +394,15 @@ class LossWriter {
   const Names& names_;
   const TelarStep& step_;
   TelarLoss loss_;
-  std::set<std::string_view> local_;              // what the statements of the loss assign
-  std::set<std::string_view> batch_;              // what is assigned anew for each step
-  std::map<const Node*, std::string> replaced_;   // by what is written in its place
+  std::set<std::string_view> local_;             // what the statements of the loss assign
+  std::set<std::string_view> batch_;             // what is assigned anew for each step
+  std::map<const Node*, std::string> replaced_;  // by what is written in its place
 };
 
 }  // namespace
 
-TelarLoss loss_of(const TorchWeaving& weaving, const TelarStep& step) { return LossWriter(weaving, step).write(); }
+TelarLoss loss_of(const TorchWeaving& weaving, const TelarStep& step) {
+  return LossWriter(weaving, step).write();
+}
 
 }  // namespace telar::weave

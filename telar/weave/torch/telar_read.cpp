@@ -54,13 +54,12 @@ class StepReader {
     const Node* receiver = method_of(call)->child("value");
     if (receiver->is(Kind::call) && calls_method(receiver, "scale")) w_.refuse(call, kScaler);
     if (!call->list("args").empty() || !call->list("keywords").empty())
-      w_.refuse(call, "a step of Telar makes one backward pass from one number; call backward() without arguments");
+      w_.refuse(call,
+                "a step of Telar makes one backward pass from one number; call backward() without arguments");
     if (statement_of(call)->child("value") != call || !statement_of(call)->is(Kind::expr))
       w_.refuse(call, "put backward() on a line of its own");
     if (step_.loop == nullptr)
-      w_.refuse(
-          call,
-          "this step is made once, in no loop; weave gives Telar the steps of a loop");
+      w_.refuse(call, "this step is made once, in no loop; weave gives Telar the steps of a loop");
     if (receiver->is(Kind::name) || receiver->is(Kind::attribute)) step_.loss = w_.text(*receiver);
   }
 
@@ -83,46 +82,55 @@ class StepReader {
       if (!optimizers_of(receiver).empty()) steps.push_back(call);
     }
     const auto unknown = std::find_if(names_.calls().begin(), names_.calls().end(), [&](const Node* call) {
-      return calls_method(call, "step") && block_of(statement_of(call)).data() == block_of(statement_of(step_.backward)).data();
+      return calls_method(call, "step") &&
+             block_of(statement_of(call)).data() == block_of(statement_of(step_.backward)).data();
     });
     if (steps.empty() && unknown != names_.calls().end())
-      w_.refuse(*unknown,
-                "weave does not see which optimizer this is; keep one optimizer in one variable, and write a loop for each");
+      w_.refuse(
+          *unknown,
+          "weave does not see which optimizer this is; keep one optimizer in one variable, and write a loop for each");
     if (steps.empty())
-      w_.refuse(step_.backward,
-                "the optimizer's step() is not in the same loop; call it after backward(), in the same block");
+      w_.refuse(
+          step_.backward,
+          "the optimizer's step() is not in the same loop; call it after backward(), in the same block");
     const auto made = optimizers_of(method_of(steps[0])->child("value"));
     if (steps.size() == 1 && made.size() > 1)
-      w_.refuse(steps[0],
-                "this may be one of several optimizers, and a step of Telar has one; write the loop once for each of them");
+      w_.refuse(
+          steps[0],
+          "this may be one of several optimizers, and a step of Telar has one; write the loop once for each of them");
     for (const Node* other : steps) {
       if (optimizers_of(method_of(other)->child("value")) != made || made.size() > 1)
-        w_.refuse(other,
-                  "the loop trains with several optimizers, such as those of a GAN; a step of Telar has one loss, one module and one optimizer: use --target ddp or horovod");
+        w_.refuse(
+            other,
+            "the loop trains with several optimizers, such as those of a GAN; a step of Telar has one loss, one module and one optimizer: use --target ddp or horovod");
     }
     for (const Node* other : w_.program.backwards) {
       if (other != step_.backward && around(other) == step_.loop)
         w_.refuse(other, "the loop has several backward passes; a step of Telar has one loss and makes one");
     }
-    if (steps.size() > 1) w_.refuse(steps[1], "the optimizer makes several steps in the loop; let it make one");
+    if (steps.size() > 1)
+      w_.refuse(steps[1], "the optimizer makes several steps in the loop; let it make one");
     if (!steps[0]->list("args").empty() || !steps[0]->list("keywords").empty())
-      w_.refuse(steps[0],
-                "the optimizer calls a closure, several times a step; Telar has SGD, Adam, AdamW, RMSprop and Adagrad");
+      w_.refuse(
+          steps[0],
+          "the optimizer calls a closure, several times a step; Telar has SGD, Adam, AdamW, RMSprop and Adagrad");
     step_.stepping = statement_of(steps[0]);
     step_.optimizer = method_of(steps[0])->child("value");
     step_.made = made[0];
-    static constexpr std::array<std::string_view, 6> known = {"", "SGD", "Adam", "AdamW", "RMSprop", "Adagrad"};
+    static constexpr std::array<std::string_view, 6> known = {"",      "SGD",     "Adam",
+                                                              "AdamW", "RMSprop", "Adagrad"};
     if (std::find(known.begin(), known.end(), made[0]->name) == known.end())
-      w_.refuse(made[0]->call, "Telar has no optimizer " + made[0]->name +
-                                   "; it has SGD, Adam, AdamW, RMSprop and Adagrad");
+      w_.refuse(made[0]->call,
+                "Telar has no optimizer " + made[0]->name + "; it has SGD, Adam, AdamW, RMSprop and Adagrad");
     const Node* own = names_.definition(made[0]->call->child("func"));
     if (own != nullptr && own->is(Kind::class_def))
-      w_.refuse(made[0]->call, "Telar does not know what a class derived from an optimizer does; use " + made[0]->name + " itself");
+      w_.refuse(made[0]->call, "Telar does not know what a class derived from an optimizer does; use " +
+                                   made[0]->name + " itself");
     if (made[0]->models.size() != 1)
-      w_.refuse(made[0]->call,
-                "the optimizer updates several modules, and a step of Telar has one; make them parts of one torch.nn.Module");
+      w_.refuse(
+          made[0]->call,
+          "the optimizer updates several modules, and a step of Telar has one; make them parts of one torch.nn.Module");
     step_.model = &w_.program.models[made[0]->models[0]];
-    check_groups(made[0]->call);
     check_schedules();
   }
 
@@ -135,21 +143,9 @@ class StepReader {
       const Node* cycles = names_.keyword(call, "cycle_momentum");
       const bool changes = cycles == nullptr || cycles->child("value")->text != "False";
       if (changes && optimizer != nullptr && is_optimizer_of(w_, step_, optimizer))
-        w_.refuse(call, "this schedule changes the momentum (or Adam's beta) as well, and a step of Telar keeps it; add cycle_momentum=False");
-    }
-  }
-
-  /// Groups with their own options: `[{"params": …, "lr": 0.1}, {"params": …}]`.
-  void check_groups(const Node* call) const {
-    const Node* parameters = names_.argument(call, "params", 0);
-    for (const Node* origin : names_.origins(parameters)) {
-      walk(*origin, [&](const Node& node) {
-        const bool has_options = node.is(Kind::dict) && node.list("keys").size() > 1;
-        if (has_options)
-          w_.refuse(&node,
-                    "groups of parameters have options of their own, and Telar's optimizers have one value for all; pass model.parameters()");
-        return !node.is(Kind::call);
-      });
+        w_.refuse(
+            call,
+            "this schedule changes the momentum (or Adam's beta) as well, and a step of Telar keeps it; add cycle_momentum=False");
     }
   }
 
@@ -163,10 +159,11 @@ class StepReader {
     const bool is_beside = std::find(block.begin(), block.end(), step_.stepping) != block.end();
     if (!is_beside || step_.stepping->begin < last->begin) {
       const bool is_conditional = step_.stepping->parent->is(Kind::if_);
-      w_.refuse(step_.stepping, is_conditional ? kAccumulates
-                                               : "call optimizer.step() after backward(), in the same block");
+      w_.refuse(step_.stepping,
+                is_conditional ? kAccumulates : "call optimizer.step() after backward(), in the same block");
     }
-    if (!step_.stepping->is(Kind::expr)) w_.refuse(step_.stepping, "put optimizer.step() on a line of its own");
+    if (!step_.stepping->is(Kind::expr))
+      w_.refuse(step_.stepping, "put optimizer.step() on a line of its own");
     for (const Node* statement : block) {
       if (statement->begin > step_.stepping->begin) break;
       if (!statement->is(Kind::with) || !is_autocast(*statement)) {
@@ -191,13 +188,15 @@ class StepReader {
     const bool has_device = callee == "torch.autocast" || callee == "torch.amp.autocast";
     const Node* dtype = names_.argument(&call, "dtype", 1);
     const Node* device = has_device ? names_.argument(&call, "device_type", 0) : nullptr;
-    const bool by_default = dtype == nullptr && (callee.starts_with("torch.cpu.") ||
-                                                 (device != nullptr && device->is_string() && device->text == "cpu"));
+    const bool by_default =
+        dtype == nullptr && (callee.starts_with("torch.cpu.") ||
+                             (device != nullptr && device->is_string() && device->text == "cpu"));
     const Node* enabled = names_.keyword(&call, "enabled");
     const bool is_on = enabled == nullptr || enabled->child("value")->text == "True";
     if (!is_on || (!by_default && names_.qualified(dtype) != "torch.bfloat16"))
-      w_.refuse(&call,
-                "Telar computes in f32, or in bf16 for products and convolutions; autocast needs dtype=torch.bfloat16, without a condition");
+      w_.refuse(
+          &call,
+          "Telar computes in f32, or in bf16 for products and convolutions; autocast needs dtype=torch.bfloat16, without a condition");
   }
 
   /// Whether a statement is made in every round of the loop in which the step is made.
@@ -221,8 +220,10 @@ class StepReader {
       found = true;
       if (block_of(statement).data() == block_of(last).data()) step_.removed.push_back(statement);
     }
-    found = found || reaches(names_, step_.loop, [](const Node* call) { return calls_method(call, "zero_grad"); });
-    if (!found) w_.refuse(step_.backward, std::string("zero_grad() is not called in the loop: ") + kAccumulates);
+    found = found ||
+            reaches(names_, step_.loop, [](const Node* call) { return calls_method(call, "zero_grad"); });
+    if (!found)
+      w_.refuse(step_.backward, std::string("zero_grad() is not called in the loop: ") + kAccumulates);
   }
 
   void read_clipping() {
@@ -239,8 +240,9 @@ class StepReader {
         w_.refuse(call, "Telar clips the gradient by its norm, not value by value; use clip_grad_norm_");
       if (function->text == "unscale_") w_.refuse(call, kScaler);
       if (!is_between || !statement->is(Kind::expr) || statement->child("value") != call)
-        w_.refuse(call,
-                  "Telar clips within its step; call clip_grad_norm_ between backward() and optimizer.step(), on a line of its own and without a condition");
+        w_.refuse(
+            call,
+            "Telar clips within its step; call clip_grad_norm_ between backward() and optimizer.step(), on a line of its own and without a condition");
       read_norm(call);
       step_.removed.push_back(statement);
     }
@@ -250,7 +252,9 @@ class StepReader {
         const bool hides = is_inside(call, statement) && names_.called_function(call) != nullptr &&
                            reaches(names_, call, clips);
         if (hides)
-          w_.refuse(call, "this function clips gradients, which are Telar's; call clip_grad_norm_ in the loop itself");
+          w_.refuse(
+              call,
+              "this function clips gradients, which are Telar's; call clip_grad_norm_ in the loop itself");
       }
     }
   }
@@ -263,12 +267,14 @@ class StepReader {
                           calls_method(parameters, "parameters") &&
                           is_model_of(w_, step_, method_of(parameters)->child("value"));
     if (!of_model || norm == nullptr)
-      w_.refuse(call, "Telar clips the norm over all parameters; pass model.parameters() and the greatest norm");
+      w_.refuse(call,
+                "Telar clips the norm over all parameters; pass model.parameters() and the greatest norm");
     if (kind != nullptr && kind->text != "2" && kind->text != "2.0")
       w_.refuse(kind, "Telar clips by the Euclidean norm (norm_type 2)");
     if (step_.clip != nullptr) w_.refuse(call, "the gradient is clipped twice; clip it once");
     if (const Node* name = changing_name(w_, step_, *norm))
-      w_.refuse(name, "the greatest norm changes while the model is trained; Telar keeps that of the first step");
+      w_.refuse(name,
+                "the greatest norm changes while the model is trained; Telar keeps that of the first step");
     step_.clip = norm;
   }
 
@@ -282,8 +288,9 @@ class StepReader {
         return grad;
       };
       if (reaches_node(names_, *statement, takes))
-        w_.refuse(place,
-                  "gradients are computed within Telar's step and are not in the tensors; train without reading them, or use --target ddp");
+        w_.refuse(
+            place,
+            "gradients are computed within Telar's step and are not in the tensors; train without reading them, or use --target ddp");
     }
   }
 
@@ -319,7 +326,8 @@ class StepReader {
     std::set<std::string_view> wanted = read_by(names_, *method_of(step_.backward)->child("value"));
     for (size_t i = before.size(); i-- > 0;) {
       const auto assigned = assigned_by(names_, *before[i]);
-      needed[i] = std::any_of(assigned.begin(), assigned.end(), [&](auto one) { return wanted.contains(one); });
+      needed[i] =
+          std::any_of(assigned.begin(), assigned.end(), [&](auto one) { return wanted.contains(one); });
       if (needed[i]) step_back(*before[i], wanted);
     }
     for (size_t i = 0; i < before.size(); ++i) {
@@ -399,20 +407,25 @@ class StepReader {
                          std::any_of(step_.computing.begin(), step_.computing.end(),
                                      [&](const Node* line) { return mentions_model(w_, step_, *line); });
     if (!applies)
-      w_.refuse(step_.backward,
-                "the loss is not computed from the model beside backward(); put forward pass, loss, backward() and optimizer.step() into one block");
+      w_.refuse(
+          step_.backward,
+          "the loss is not computed from the model beside backward(); put forward pass, loss, backward() and optimizer.step() into one block");
     for (const Node* line : step_.computing) {
       for (const std::string_view one : assigned_by(names_, *line)) {
         if (from_before.contains(one))
-          w_.refuse(line, "'" + std::string(one) +
-                              "' passes from one step to the next, such as a hidden state; a step of Telar returns the loss alone: let the model begin each batch anew");
+          w_.refuse(
+              line,
+              "'" + std::string(one) +
+                  "' passes from one step to the next, such as a hidden state; a step of Telar returns the loss alone: let the model begin each batch anew");
       }
       walk(*line, [&](const Node& node) {
-        const bool is_number = node.is(Kind::call) && (calls_method(&node, "item") || calls_method(&node, "numpy") ||
-                                                       names_.callee(&node) == "print");
+        const bool is_number =
+            node.is(Kind::call) &&
+            (calls_method(&node, "item") || calls_method(&node, "numpy") || names_.callee(&node) == "print");
         if (is_number || node.is(Kind::return_))
-          w_.refuse(&node,
-                    "the loss is computed through Python here, which a graph cannot; put this after backward() and optimizer.step()");
+          w_.refuse(
+              &node,
+              "the loss is computed through Python here, which a graph cannot; put this after backward() and optimizer.step()");
         return true;
       });
     }
@@ -428,15 +441,18 @@ class StepReader {
     const Node* found = nullptr;
     const auto look = [&](const Node& node) {
       const bool is_variable = (node.is(Kind::name) || node.is(Kind::attribute)) && !node.store;
-      if (found == nullptr && is_variable && function_of(&node) == step_.function && is_model_of(w_, step_, &node))
+      if (found == nullptr && is_variable && function_of(&node) == step_.function &&
+          is_model_of(w_, step_, &node))
         found = &node;
       return found == nullptr;
     };
     for (const Node* line : step_.computing) walk(*line, look);
     walk(*step_.backward, look);
-    if (found == nullptr) walk(step_.function != nullptr ? *step_.function : *module_of(step_.backward), look);
     if (found == nullptr)
-      w_.refuse(step_.backward, "weave does not see which variable of this function has the model; give the model to it");
+      walk(step_.function != nullptr ? *step_.function : *module_of(step_.backward), look);
+    if (found == nullptr)
+      w_.refuse(step_.backward,
+                "weave does not see which variable of this function has the model; give the model to it");
     return found;
   }
 

@@ -9,7 +9,8 @@
 
 namespace telar::weave {
 
-/// What the loss of a step takes of the batch: an expression that the loop computes, and its name in the loss.
+/// What the loss of a step takes of the batch: an expression that the loop computes, and its name in the
+/// loss.
 struct BatchArgument {
   const Node* expression = nullptr;
   std::string text;
@@ -19,8 +20,8 @@ struct BatchArgument {
 /// A training step as the target `telar` writes it: the statements of a loop that become one call of
 /// telar.torch.Step.
 struct TelarStep {
-  const Node* backward = nullptr;   ///< the call `loss.backward()`
-  const Node* function = nullptr;   ///< around it; null at the level of a module
+  const Node* backward = nullptr;  ///< the call `loss.backward()`
+  const Node* function = nullptr;  ///< around it; null at the level of a module
   /// The nearest loop around it, over batches or over epochs; or the function, if each call makes one step.
   const Node* loop = nullptr;
   const Node* stepping = nullptr;   ///< the statement `optimizer.step()`
@@ -33,8 +34,8 @@ struct TelarStep {
   std::vector<const Node*> lines;
   std::vector<const Node*> computing;  ///< of them, those that compute the loss
   std::vector<const Node*> removed;    ///< zero_grad(), clipping, backward(), optimizer.step()
-  const Node* autocast = nullptr;      ///< `with torch.autocast(…, dtype=torch.bfloat16)` around `computing`
-  const Node* clip = nullptr;          ///< the greatest norm of the gradient
+  const Node* autocast = nullptr;  ///< `with torch.autocast(…, dtype=torch.bfloat16)` around `computing`
+  const Node* clip = nullptr;      ///< the greatest norm of the gradient
   /// The variable on which backward() is called: its text; empty if it is called on another expression.
   std::string loss;
   bool is_loss_read = false;  ///< by what stays
@@ -57,7 +58,7 @@ void read_other_uses(const TorchWeaving& weaving, TelarStep& step);
 /// The loss of a step, as telar.torch.Step takes it.
 struct TelarLoss {
   std::vector<BatchArgument> arguments;
-  std::string criterion;           ///< the expression of a criterion of torch; empty if the loss is a function
+  std::string criterion;  ///< the expression of a criterion of torch; empty if the loss is a function
   std::vector<std::string> lines;  ///< of the function, without its `def`
   std::string model;               ///< its parameter for the model
 };
@@ -76,8 +77,8 @@ bool reaches_node(const Names& names, const Node& node, const std::function<bool
 /// Whether an expression is the step's model, or its optimizer.
 bool is_model_of(const TorchWeaving& weaving, const TelarStep& step, const Node* expression);
 bool is_optimizer_of(const TorchWeaving& weaving, const TelarStep& step, const Node* expression);
-/// Whether a node, or a function of the program that it calls, uses the values of the model or of the optimizer.
-/// Modes, learning rates and zero_grad() are no such use.
+/// Whether a node, or a function of the program that it calls, uses the values of the model or of the
+/// optimizer. Modes, learning rates and zero_grad() are no such use.
 bool uses_values(const TorchWeaving& weaving, const TelarStep& step, const Node& node);
 /// Whether it may change them.
 bool changes_values(const TorchWeaving& weaving, const TelarStep& step, const Node& node);
@@ -89,8 +90,8 @@ const Node* outermost_loop(const TelarStep& step);
 /// The loops around the calls that lead to a function, and whether there is one (or the calls are not known).
 std::vector<const Node*> loops_around_calls(const Names& names, const Node* function);
 bool is_repeated(const Names& names, const Node* function);
-/// The name in an expression whose value may change from one step to the next; null if none does. `at`: where the
-/// expression is.
+/// The name in an expression whose value may change from one step to the next; null if none does. `at`: where
+/// the expression is.
 const Node* changing_name(const TorchWeaving& weaving, const TelarStep& step, const Node& expression);
 
 }  // namespace telar::weave

@@ -36,11 +36,14 @@ class OtherUses {
       return;
     }
     if (variable.is(Kind::attribute))
-      w_.refuse(&variable, "the loss is computed through an attribute, which a graph would not set; use a variable of the loop");
+      w_.refuse(
+          &variable,
+          "the loss is computed through an attribute, which a graph would not set; use a variable of the loop");
     if (use != nullptr) keep(variable, *use);
   }
 
-  /// The first use outside the statements of the step that may see the value assigned here; null if there is none.
+  /// The first use outside the statements of the step that may see the value assigned here; null if there is
+  /// none.
   const Node* first_use(const Node& variable) const {
     const auto& mentions = names_.mentions(names_.place(&variable));
     const auto found = std::find_if(mentions.begin(), mentions.end(), [&](const Node* mention) {
@@ -60,9 +63,11 @@ class OtherUses {
     return std::none_of(mentions.begin(), mentions.end(), [&](const Node* other) {
       const Node* statement = statement_of(other);
       if (!other->store || step_.contains(other) || !is_inside(&use, statement->parent)) return false;
-      const bool binds_first = (statement->is(Kind::for_) || statement->is(Kind::with)) && is_inside(&use, statement);
+      const bool binds_first =
+          (statement->is(Kind::for_) || statement->is(Kind::with)) && is_inside(&use, statement);
       if (statement->end > use.begin && !binds_first) return false;
-      if (in_loop) return is_inside(statement, step_.loop) && statement->begin > step_.computing.front()->begin;
+      if (in_loop)
+        return is_inside(statement, step_.loop) && statement->begin > step_.computing.front()->begin;
       return is_before || statement->begin > step_.loop->end;
     });
   }
@@ -79,7 +84,8 @@ class OtherUses {
     for (const Node* mention : names_.mentions(names_.place(&variable))) {
       const bool between = mention->begin > first->end && mention->end < last->begin;
       if (between && !mention->store && !step_.contains(mention))
-        w_.refuse(mention, "the loss is read here before it is complete; give its parts variables of their own");
+        w_.refuse(mention,
+                  "the loss is read here before it is complete; give its parts variables of their own");
     }
   }
 
@@ -99,7 +105,8 @@ class OtherUses {
       use_ = &use;
       return;
     }
-    if (mentions_model(w_, step_, *line) || reads_any(names_, *value, {step_.loss})) refuse_use(variable, use);
+    if (mentions_model(w_, step_, *line) || reads_any(names_, *value, {step_.loss}))
+      refuse_use(variable, use);
     if (!step_.kept.insert(line).second) return;
     walk(*value, [&](const Node& node) {
       if (node.is(Kind::name) && !node.store && is_computed(node)) keep(node, use);
@@ -108,24 +115,26 @@ class OtherUses {
   }
 
   [[noreturn]] void refuse_use(const Node& variable, const Node& use) const {
-    w_.refuse(&use,
-              "'" + w_.text(variable) +
-                  "' is used for more than the loss, and a step of Telar gives the loss, and the output of a module that is one tensor; compute this in an evaluation after the epoch");
+    w_.refuse(
+        &use,
+        "'" + w_.text(variable) +
+            "' is used for more than the loss, and a step of Telar gives the loss, and the output of a module that is one tensor; compute this in an evaluation after the epoch");
   }
 
   bool is_computed(const Node& name) const {
-    return std::any_of(step_.computing.begin(), step_.computing.end(), [&](const Node* line) {
-      return assigned_by(names_, *line).contains(w_.text(name));
-    });
+    return std::any_of(step_.computing.begin(), step_.computing.end(),
+                       [&](const Node* line) { return assigned_by(names_, *line).contains(w_.text(name)); });
   }
 
-  /// The only application of the model, if it is in this expression, of which nothing else is computed in the step.
+  /// The only application of the model, if it is in this expression, of which nothing else is computed in the
+  /// step.
   const Node* application_in(const Node& value) const {
     const Node* found = nullptr;
     int count = 0;
     for (const Node* line : step_.computing) {
       walk(*line, [&](const Node& node) {
-        const bool is_model = (node.is(Kind::name) || node.is(Kind::attribute)) && is_model_of(w_, step_, &node);
+        const bool is_model =
+            (node.is(Kind::name) || node.is(Kind::attribute)) && is_model_of(w_, step_, &node);
         count += is_model ? 1 : 0;
         if (is_model && node.role == "func" && is_inside(&node, &value)) found = node.parent;
         return true;
@@ -142,17 +151,19 @@ class OtherUses {
   /// The module's output is computed in evaluation mode, so it must not depend on the mode.
   void check_modes() const {
     static constexpr std::array<std::string_view, 6> kinds = {
-        "torch.nn.Dropout", "torch.nn.BatchNorm", "torch.nn.LazyBatchNorm", "torch.nn.AlphaDropout",
-        "torch.nn.Transformer", "torch.nn.functional.dropout"};
+        "torch.nn.Dropout",      "torch.nn.BatchNorm",   "torch.nn.LazyBatchNorm",
+        "torch.nn.AlphaDropout", "torch.nn.Transformer", "torch.nn.functional.dropout"};
     for (const Node* call : names_.calls()) {
       const std::string& callee = names_.callee(call);
-      const bool is_layer = std::any_of(kinds.begin(), kinds.end(), [&](auto kind) { return callee.starts_with(kind); });
+      const bool is_layer =
+          std::any_of(kinds.begin(), kinds.end(), [&](auto kind) { return callee.starts_with(kind); });
       const bool is_known = callee.starts_with("torchvision.models.") &&
                             std::find(step_.model->origins.begin(), step_.model->origins.end(), call) !=
                                 step_.model->origins.end();
       if (is_layer || is_known)
-        w_.refuse(use_,
-                  "the outputs of a training step are used for more than the loss, and with dropout or batch norm Telar does not give them; compute this in an evaluation after the epoch, with model.eval()");
+        w_.refuse(
+            use_,
+            "the outputs of a training step are used for more than the loss, and with dropout or batch norm Telar does not give them; compute this in an evaluation after the epoch, with model.eval()");
     }
   }
 

@@ -1,5 +1,5 @@
-// What a script does with the values of a model that is in Telar's hands: who reads them, who changes them, and
-// which numbers of the loss change from step to step.
+// What a script does with the values of a model that is in Telar's hands: who reads them, who changes them,
+// and which numbers of the loss change from step to step.
 #include <algorithm>
 #include <array>
 
@@ -67,7 +67,8 @@ bool is_parameter_of_module(const Names& names, const Node* expression) {
   });
 }
 
-/// Whether a call changes values of a module: `model.load_state_dict(…)`, `p.data.clamp_(…)`, `init.zeros_(p)`.
+/// Whether a call changes values of a module: `model.load_state_dict(…)`, `p.data.clamp_(…)`,
+/// `init.zeros_(p)`.
 bool is_change(const TorchWeaving& w, const TelarStep& step, const Node& call) {
   static constexpr std::array<std::string_view, 9> readers = {
       "torch.save", "print", "len", "next", "isinstance", "copy.deepcopy", "sum", "list", "hasattr"};
@@ -78,8 +79,8 @@ bool is_change(const TorchWeaving& w, const TelarStep& step, const Node& call) {
     const Node* receiver = function->child("value");
     if (function->text == "load_state_dict")
       return is_model_of(w, step, receiver) || is_optimizer_of(w, step, receiver);
-    const bool in_place =
-        function->text.ends_with('_') && !function->text.starts_with('_') && function->text != "requires_grad_";
+    const bool in_place = function->text.ends_with('_') && !function->text.starts_with('_') &&
+                          function->text != "requires_grad_";
     const bool of_values = w.text(*receiver).find(".data") != std::string::npos ||
                            is_parameter_of_module(w.names, receiver) || mentions_model(w, step, *receiver);
     if (in_place && of_values) return true;
@@ -189,11 +190,13 @@ std::set<std::string_view> assigned_by(const Names& names, const Node& statement
       found.insert(node.text);
       return false;
     }
-    if (node.store && (node.is(Kind::name) || node.is(Kind::attribute))) found.insert(names.tree().text(node));
+    if (node.store && (node.is(Kind::name) || node.is(Kind::attribute)))
+      found.insert(names.tree().text(node));
     if (node.store && node.is(Kind::subscript)) found.insert(names.tree().text(*node.child("value")));
     if (node.is(Kind::expr) && node.child("value")->is(Kind::call)) {
       const Node* function = node.child("value")->child("func");
-      if (function->is(Kind::attribute) && (is_one_of(function->text, adders) || function->text.ends_with('_')))
+      if (function->is(Kind::attribute) &&
+          (is_one_of(function->text, adders) || function->text.ends_with('_')))
         found.insert(names.tree().text(*function->child("value")));
     }
     return true;
@@ -205,7 +208,8 @@ std::set<std::string_view> read_by(const Names& names, const Node& node) {
   std::set<std::string_view> found;
   walk(node, [&](const Node& inner) {
     const bool is_read = !inner.store || (inner.role == "target" && inner.parent->is(Kind::aug_assign));
-    if (is_read && (inner.is(Kind::name) || inner.is(Kind::attribute))) found.insert(names.tree().text(inner));
+    if (is_read && (inner.is(Kind::name) || inner.is(Kind::attribute)))
+      found.insert(names.tree().text(inner));
     return true;
   });
   return found;
@@ -224,7 +228,8 @@ bool reaches_node(const Names& names, const Node& node, const std::function<bool
 bool is_model_of(const TorchWeaving& w, const TelarStep& step, const Node* expression) {
   if (!is_variable(*expression)) return false;
   const int place = w.names.place(expression);
-  return (place >= 0 && place == step.model->place) || shares_origin(w.names, expression, step.model->origins);
+  return (place >= 0 && place == step.model->place) ||
+         shares_origin(w.names, expression, step.model->origins);
 }
 
 bool is_optimizer_of(const TorchWeaving& w, const TelarStep& step, const Node* expression) {
@@ -233,34 +238,30 @@ bool is_optimizer_of(const TorchWeaving& w, const TelarStep& step, const Node* e
 
 bool mentions_model(const TorchWeaving& w, const TelarStep& step, const Node& node) {
   static constexpr std::array<std::string_view, 5> modes = {"train", "eval", "training", "zero_grad", "to"};
-  return reaches_node(w.names, node,
-      [&](const Node& inner) {
-        return is_variable(inner) && !inner.store && is_model_of(w, step, &inner) &&
-               !is_one_of(attribute_after(inner), modes) && !is_handed_on(w.names, inner);
-      });
+  return reaches_node(w.names, node, [&](const Node& inner) {
+    return is_variable(inner) && !inner.store && is_model_of(w, step, &inner) &&
+           !is_one_of(attribute_after(inner), modes) && !is_handed_on(w.names, inner);
+  });
 }
 
 bool uses_values(const TorchWeaving& w, const TelarStep& step, const Node& node) {
   static constexpr std::array<std::string_view, 3> rates = {"param_groups", "zero_grad", "defaults"};
   if (mentions_model(w, step, node)) return true;
-  return reaches_node(w.names, node,
-      [&](const Node& inner) {
-        // An object that may have the model, in the hands of a function that is not known.
-        const bool gives_self = inner.is(Kind::name) && inner.text == "self" && inner.role == "args" &&
-                                inner.parent->is(Kind::call) &&
-                                w.names.called_function(inner.parent) == nullptr;
-        if (gives_self || is_made_of_values(w, step, inner)) return true;
-        return is_variable(inner) && !inner.store && is_optimizer_of(w, step, &inner) &&
-               !is_one_of(attribute_after(inner), rates) && !is_handed_on(w.names, inner);
-      });
+  return reaches_node(w.names, node, [&](const Node& inner) {
+    // An object that may have the model, in the hands of a function that is not known.
+    const bool gives_self = inner.is(Kind::name) && inner.text == "self" && inner.role == "args" &&
+                            inner.parent->is(Kind::call) && w.names.called_function(inner.parent) == nullptr;
+    if (gives_self || is_made_of_values(w, step, inner)) return true;
+    return is_variable(inner) && !inner.store && is_optimizer_of(w, step, &inner) &&
+           !is_one_of(attribute_after(inner), rates) && !is_handed_on(w.names, inner);
+  });
 }
 
 bool changes_values(const TorchWeaving& w, const TelarStep& step, const Node& node) {
-  return reaches_node(w.names, node,
-      [&](const Node& inner) {
-        if (inner.is(Kind::attribute) && inner.store && inner.text == "data") return true;
-        return inner.is(Kind::call) && is_change(w, step, inner);
-      });
+  return reaches_node(w.names, node, [&](const Node& inner) {
+    if (inner.is(Kind::attribute) && inner.store && inner.text == "data") return true;
+    return inner.is(Kind::call) && is_change(w, step, inner);
+  });
 }
 
 const Node* outermost_loop(const TelarStep& step) {

@@ -9,11 +9,14 @@ namespace telar::weave {
 
 namespace {
 
-std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
+std::string joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
 
 class StepWriter {
  public:
-  StepWriter(TorchWeaving& weaving, const TelarStep& step) : w_(weaving), names_(weaving.names), step_(step) {}
+  StepWriter(TorchWeaving& weaving, const TelarStep& step)
+      : w_(weaving), names_(weaving.names), step_(step) {}
 
   void write() {
     loss_ = loss_of(w_, step_);
@@ -60,8 +63,9 @@ class StepWriter {
   void write_callers(const Node* function, const std::string& optimizer, int depth) {
     const auto& calls = names_.calls_of(function);
     if (calls.empty() || depth == 0)
-      w_.refuse(step_.backward,
-                "each call of this function makes a step, and weave does not see the loop that calls it; put the step into the loop");
+      w_.refuse(
+          step_.backward,
+          "each call of this function makes a step, and weave does not see the loop that calls it; put the step into the loop");
     for (const Node* call : calls) {
       const std::string there = seen_from(*call, function, optimizer);
       const Node* loop = loop_around(call);
@@ -90,23 +94,28 @@ class StepWriter {
     }
     const bool is_global = names_.means_the_same(step_.optimizer, &call);
     if (is_global) return optimizer;
-    w_.refuse(&call, "this makes a step, but its caller does not have the optimizer, by which values are written back; give it to the function, or put the step into the loop");
+    w_.refuse(
+        &call,
+        "this makes a step, but its caller does not have the optimizer, by which values are written back; give it to the function, or put the step into the loop");
   }
 
   /// A function that calls sync() or load() of an optimizer's step, if it has made one.
   std::string add_keeper(const std::string& what, const Node* at) {
     const std::string name = names_.fresh(what + "_step");
-    w_.dialect.function({"def " + name + "(optimizer):",
-                         what == "sync" ? "    \"\"\"Writes the values that Telar has trained into the module and the optimizer.\"\"\""
-                                        : "    \"\"\"Takes the values that the script may have changed.\"\"\"",
-                         "    if hasattr(optimizer, \"telar_step\"):", "        optimizer.telar_step." + what + "()"},
-                        at);
+    w_.dialect.function(
+        {"def " + name + "(optimizer):",
+         what == "sync"
+             ? "    \"\"\"Writes the values that Telar has trained into the module and the optimizer.\"\"\""
+             : "    \"\"\"Takes the values that the script may have changed.\"\"\"",
+         "    if hasattr(optimizer, \"telar_step\"):", "        optimizer.telar_step." + what + "()"},
+        at);
     return name;
   }
 
   void remove(const Node& line) {
     if (step_.autocast == nullptr || line.parent != step_.autocast) return w_.edits.remove(line);
-    if (&line == step_.autocast->list("body").front() && place_ != step_.autocast) w_.edits.remove(*step_.autocast);
+    if (&line == step_.autocast->list("body").front() && place_ != step_.autocast)
+      w_.edits.remove(*step_.autocast);
   }
 
   /// The loop before which the step is made: the outermost one that assigns nothing of what it is made of.
@@ -116,10 +125,12 @@ class StepWriter {
     for (const Node* loop = step_.loop; loop != nullptr; loop = loop_around(loop)) loops.push_back(loop);
     std::reverse(loops.begin(), loops.end());
     for (const Node* loop : loops) {
-      if (std::all_of(parts.begin(), parts.end(), [&](const Node* part) { return is_known_before(*part, loop); }))
+      if (std::all_of(parts.begin(), parts.end(),
+                      [&](const Node* part) { return is_known_before(*part, loop); }))
         return loop;
     }
-    w_.refuse(step_.backward, "the model, the optimizer or the loss is made anew for each batch; make them before the loop");
+    w_.refuse(step_.backward,
+              "the model, the optimizer or the loss is made anew for each batch; make them before the loop");
   }
 
   /// The first statement of the step that goes.
@@ -159,20 +170,24 @@ class StepWriter {
       text.push_back("def " + loss + "(" + joined(parameters) + "):");
       for (const std::string& line : loss_.lines) text.push_back(line.empty() ? line : "    " + line);
       text.insert(text.end(), is_global ? 2 : 1, "");
-      w_.edits.explain(step_.backward->line, loss, "the loss of a batch as a function of the module and the batch, from the statements of the loop");
+      w_.edits.explain(
+          step_.backward->line, loss,
+          "the loss of a batch as a function of the module and the batch, from the statements of the loop");
     }
     std::vector<std::string> given = {w_.text(*step_.applied), loss, w_.text(*step_.optimizer)};
     if (step_.clip != nullptr) given.push_back("clip_norm=" + w_.text(*step_.clip));
     if (step_.autocast != nullptr) given.emplace_back("precision=\"bf16\"");
     const std::string maker = step_.is_called() || is_repeated(names_, step_.function) ? add_cache() : "";
     if (maker.empty()) given.push_back("**" + options());
-    const std::string made = (maker.empty() ? w_.dialect.module() + ".Step" : maker) + "(" + joined(given) + ")";
+    const std::string made =
+        (maker.empty() ? w_.dialect.module() + ".Step" : maker) + "(" + joined(given) + ")";
     text.push_back(name_ + " = " + made);
     w_.edits.before(*before, text);
     w_.dialect.use(before);
-    w_.edits.explain(before->line, name_ + " = " + made,
-                     "forward pass, loss, backward pass and the optimizer's step on Telar's engine, by the strategy of " +
-                         options());
+    w_.edits.explain(
+        before->line, name_ + " = " + made,
+        "forward pass, loss, backward pass and the optimizer's step on Telar's engine, by the strategy of " +
+            options());
   }
 
   const Node* criterion_node() const {
@@ -198,9 +213,9 @@ class StepWriter {
         {"def " + name + "(model, loss, optimizer, **options):",
          "    \"\"\"Telar's step of an optimizer, which keeps it from one call to the next.\"\"\"",
          "    if not hasattr(optimizer, \"telar_step\"):",
-         "        optimizer.telar_step = " + w_.dialect.module() + ".Step(model, loss, optimizer, **options, **" + all + ")",
-         "    optimizer.telar_step.loss = loss",
-         "    return optimizer.telar_step"},
+         "        optimizer.telar_step = " + w_.dialect.module() +
+             ".Step(model, loss, optimizer, **options, **" + all + ")",
+         "    optimizer.telar_step.loss = loss", "    return optimizer.telar_step"},
         step_.backward);
     return name;
   }
@@ -208,7 +223,8 @@ class StepWriter {
   /// Whether the script may change values of the model or of the optimizer between two runs of the loop.
   bool is_changed_outside(const Node* loop) const {
     std::vector<const Node*> regions = loops_around_calls(names_, function_of(loop));
-    for (const Node* outer = loop_around(loop); outer != nullptr; outer = loop_around(outer)) regions.push_back(outer);
+    for (const Node* outer = loop_around(loop); outer != nullptr; outer = loop_around(outer))
+      regions.push_back(outer);
     return std::any_of(regions.begin(), regions.end(),
                        [&](const Node* region) { return changes_values(w_, step_, *region); });
   }
@@ -221,14 +237,15 @@ class StepWriter {
 
   /// What is given to a call of the step. What is computed is computed once, if there are two calls.
   std::string given() const {
-    const bool computes = std::any_of(loss_.arguments.begin(), loss_.arguments.end(), [](const BatchArgument& one) {
-      bool found = false;
-      walk(*one.expression, [&](const Node& node) {
-        found = found || node.is(Kind::call);
-        return !found;
-      });
-      return found;
-    });
+    const bool computes =
+        std::any_of(loss_.arguments.begin(), loss_.arguments.end(), [](const BatchArgument& one) {
+          bool found = false;
+          walk(*one.expression, [&](const Node& node) {
+            found = found || node.is(Kind::call);
+            return !found;
+          });
+          return found;
+        });
     return step_.outputs != nullptr && computes ? "*" + names_.fresh("step_batch") : arguments();
   }
 
@@ -259,9 +276,11 @@ class StepWriter {
         continue;
       }
       const auto assigned = assigned_by(names_, *line);
-      const bool moves = std::any_of(assigned.begin(), assigned.end(), [&](auto one) { return taken.contains(one); });
+      const bool moves =
+          std::any_of(assigned.begin(), assigned.end(), [&](auto one) { return taken.contains(one); });
       const bool after_loss = assigns == nullptr || line->begin > assigns->begin;
-      if (moves && !after_loss) w_.refuse(line, "the batch changes between the forward pass and the loss; change it before");
+      if (moves && !after_loss)
+        w_.refuse(line, "the batch changes between the forward pass and the loss; change it before");
       if (!after_loss) continue;
       if (moves || takes_part(*line)) matters = line;
       if (reads_any(names_, *line, loss)) reads = line;
@@ -269,11 +288,14 @@ class StepWriter {
     if (assigns != nullptr && matters == nullptr)
       return step_.autocast != nullptr && assigns->parent == step_.autocast ? step_.autocast : assigns;
     if (assigns != nullptr && reads != nullptr)
-      w_.refuse(matters, "this is done between the loss and optimizer.step(), which become one call; do it before the forward pass or after optimizer.step()");
+      w_.refuse(
+          matters,
+          "this is done between the loss and optimizer.step(), which become one call; do it before the forward pass or after optimizer.step()");
     return step_.stepping;
   }
 
-  /// Whether a statement has to do with the optimizer or the model, so that its place beside the step matters.
+  /// Whether a statement has to do with the optimizer or the model, so that its place beside the step
+  /// matters.
   bool takes_part(const Node& line) const {
     return reaches_node(names_, line, [&](const Node& node) {
       const bool is_variable = node.is(Kind::name) || node.is(Kind::attribute);
@@ -287,12 +309,15 @@ class StepWriter {
   void write_outputs() {
     for (const Node* line : step_.lines) {
       const auto assigned = assigned_by(names_, *line);
-      const bool comes_later = line->begin > step_.outputs->begin && line->begin < place_->begin && !step_.contains(line);
-      const bool is_needed = std::any_of(loss_.arguments.begin(), loss_.arguments.end(), [&](const BatchArgument& one) {
-        return reads_any(names_, *one.expression, assigned);
-      });
+      const bool comes_later =
+          line->begin > step_.outputs->begin && line->begin < place_->begin && !step_.contains(line);
+      const bool is_needed =
+          std::any_of(loss_.arguments.begin(), loss_.arguments.end(),
+                      [&](const BatchArgument& one) { return reads_any(names_, *one.expression, assigned); });
       if (comes_later && is_needed)
-        w_.refuse(line, "this part of the batch is made after the forward pass, whose outputs are used for more than the loss; make it before");
+        w_.refuse(
+            line,
+            "this part of the batch is made after the forward pass, whose outputs are used for more than the loss; make it before");
     }
     const std::string batch = given();
     if (batch.starts_with('*'))
@@ -300,7 +325,8 @@ class StepWriter {
                       {batch.substr(1) + " = (" + arguments() + (loss_.arguments.size() == 1 ? ",)" : ")")});
     const std::string call = name_ + ".outputs(" + batch + ")";
     w_.edits.replace(*step_.outputs, call);
-    w_.edits.explain(step_.outputs->line, call, "the module's output before the step; once more, beside the step's own forward pass");
+    w_.edits.explain(step_.outputs->line, call,
+                     "the module's output before the step; once more, beside the step's own forward pass");
   }
 
   /// Writes values back before statements of the loop that use them, and takes what they change.
@@ -313,7 +339,8 @@ class StepWriter {
         continue;
       }
       if (is_inside(round.step, statement)) {
-        for (const std::string_view field : {"body", "orelse", "finalbody"}) write_values(statement->list(field), round);
+        for (const std::string_view field : {"body", "orelse", "finalbody"})
+          write_values(statement->list(field), round);
         continue;
       }
       const bool leaves = statement->is(Kind::return_) && !round.loop->is_function();
@@ -372,11 +399,13 @@ class StepWriter {
 
 }  // namespace
 
-void write_torch_telar(const Names& names, const TorchProgram& program, const Choices& choices, Edits& edits) {
+void write_torch_telar(const Names& names, const TorchProgram& program, const Choices& choices,
+                       Edits& edits) {
   Dialect dialect(names, edits, choices);
   TorchWeaving weaving{names, program, edits, dialect};
   if (program.backwards.empty())
-    throw Refusal{names.tree().main().first_line, "no training", "nothing runs a backward pass of this script"};
+    throw Refusal{names.tree().main().first_line, "no training",
+                  "nothing runs a backward pass of this script"};
   for (const Node* backward : program.backwards) {
     TelarStep step = read_telar_step(weaving, backward);
     read_other_uses(weaving, step);
