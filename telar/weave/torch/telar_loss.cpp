@@ -164,13 +164,29 @@ class LossWriter {
           &node,
           "the loss uses a number that is computed anew for each step, and a step of Telar takes tensors of the batch; give it as a tensor with one value for each sample");
     const std::string text = w_.text(node);
-    auto known = std::find_if(loss_.arguments.begin(), loss_.arguments.end(),
-                              [&](const BatchArgument& one) { return one.text == text; });
+    auto known = std::find_if(loss_.arguments.begin(), loss_.arguments.end(), [&](const BatchArgument& one) {
+      return one.text == text && gives_the_same(node);
+    });
     if (known == loss_.arguments.end()) {
       loss_.arguments.push_back({&node, text, name_for(node)});
       known = loss_.arguments.end() - 1;
     }
     replaced_[&node] = known->name;
+  }
+
+  /// Whether an expression gives the same tensor each time: it may not draw random numbers.
+  static bool gives_the_same(const Node& expression) {
+    static constexpr std::array<std::string_view, 9> methods = {
+        "to", "cuda", "float", "long", "view", "double", "reshape", "squeeze", "unsqueeze"};
+    bool found = true;
+    walk(expression, [&](const Node& node) {
+      if (!node.is(Kind::call)) return found;
+      const Node* function = node.child("func");
+      found = found && function->is(Kind::attribute) &&
+              std::find(methods.begin(), methods.end(), function->text) != methods.end();
+      return found;
+    });
+    return found;
   }
 
   /// Whether an expression is certainly a number of Python.

@@ -90,6 +90,30 @@ bool is_change(const TorchWeaving& w, const TelarStep& step, const Node& call) {
   return std::any_of(given.begin(), given.end(), [&](const Node* one) { return is_model_of(w, step, one); });
 }
 
+/// Whether an expression is an object of a library that was made of the model, such as an average of its weights.
+/// Schedules only set the learning rate.
+bool is_made_of_values(const TorchWeaving& w, const TelarStep& step, const Node& expression) {
+  if ((!expression.is(Kind::name) && !expression.is(Kind::attribute)) || expression.store) return false;
+  const auto& schedules = w.program.schedulers;
+  const auto origins = w.names.origins(&expression);
+  return std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
+    const bool is_object = origin->is(Kind::call) && w.names.definition(origin->child("func")) == nullptr &&
+                           origin != step.made->call && !is_inside(origin, step.loop) &&
+                           std::find(schedules.begin(), schedules.end(), origin) == schedules.end() &&
+                           !is_model_of(w, step, &expression);
+    if (!is_object) return false;
+    const Nodes given = origin->list("args");
+    return std::any_of(given.begin(), given.end(), [&](const Node* one) {
+      bool found = false;
+      walk(*one, [&](const Node& node) {
+        found = found || is_model_of(w, step, &node) || is_optimizer_of(w, step, &node);
+        return !found;
+      });
+      return found;
+    });
+  });
+}
+
 /// Whether a variable of the program is assigned where that happens again and again. `region`: the outermost
 /// loop around its use, if they are in the same function.
 bool is_assigned_again(const Names& names, const Node& use, int place, const Node* region) {
@@ -227,7 +251,7 @@ bool uses_values(const TorchWeaving& w, const TelarStep& step, const Node& node)
     // An object that may have the model, in the hands of a function that is not known.
     const bool gives_self = inner.is(Kind::name) && inner.text == "self" && inner.role == "args" &&
                             inner.parent->is(Kind::call) && w.names.called_function(inner.parent) == nullptr;
-    if (gives_self) return true;
+    if (gives_self || is_made_of_values(w, step, inner)) return true;
     return is_variable(inner) && !inner.store && is_optimizer_of(w, step, &inner) &&
            !is_one_of(attribute_after(inner), rates) && !is_handed_on(w.names, inner);
   });

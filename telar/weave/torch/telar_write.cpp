@@ -28,9 +28,8 @@ class StepWriter {
     for (const Node* line : step_.computing)
       if (line != place_ && !step_.kept.contains(line)) remove(*line);
     if (step_.outputs != nullptr) write_outputs();
-    const Round own{step_.loop, step_.backward, ""};
-    if (!step_.is_called()) return write_round(own);
-    write_values(step_.loop->list("body"), own);
+    if (!step_.is_called()) return write_round({step_.loop, step_.backward, ""});
+    write_values(step_.loop->list("body"), {step_.loop, step_.backward, w_.text(*step_.optimizer)});
     write_callers(step_.function, w_.text(*step_.optimizer), 4);
   }
 
@@ -236,10 +235,24 @@ class StepWriter {
     return joined(texts);
   }
 
+  /// What is given to a call of the step. What is computed is computed once, if there are two calls.
+  std::string given() const {
+    const bool computes =
+        std::any_of(loss_.arguments.begin(), loss_.arguments.end(), [](const BatchArgument& one) {
+          bool found = false;
+          walk(*one.expression, [&](const Node& node) {
+            found = found || node.is(Kind::call);
+            return !found;
+          });
+          return found;
+        });
+    return step_.outputs != nullptr && computes ? "*" + names_.fresh("step_batch") : arguments();
+  }
+
   /// Puts the call in the place where the loss is computed, or of optimizer.step().
   void write_call() {
     place_ = find_place();
-    std::string call = name_ + "(" + arguments() + ")";
+    std::string call = name_ + "(" + given() + ")";
     if (step_.is_loss_read)
       call = step_.loss + " = " + w_.dialect.module_name("torch", step_.backward) + ".tensor(" + call + ")";
     w_.edits.replace(statement_begin(*place_), place_->end, call);
@@ -306,7 +319,11 @@ class StepWriter {
             line,
             "this part of the batch is made after the forward pass, whose outputs are used for more than the loss; make it before");
     }
-    const std::string call = name_ + ".outputs(" + arguments() + ")";
+    const std::string batch = given();
+    if (batch.starts_with('*'))
+      w_.edits.before(*statement_of(step_.outputs),
+                      {batch.substr(1) + " = (" + arguments() + (loss_.arguments.size() == 1 ? ",)" : ")")});
+    const std::string call = name_ + ".outputs(" + batch + ")";
     w_.edits.replace(*step_.outputs, call);
     w_.edits.explain(step_.outputs->line, call,
                      "the module's output before the step; once more, beside the step's own forward pass");
@@ -327,13 +344,23 @@ class StepWriter {
         continue;
       }
       const bool leaves = statement->is(Kind::return_) && !round.loop->is_function();
-      if (!leaves && !uses_values(w_, step_, *statement)) continue;
+      if (!leaves && !yields(*statement) && !uses_values(w_, step_, *statement)) continue;
       add_sync(*statement, round);
-      if (leaves || !changes_values(w_, step_, *statement)) continue;
+      if (leaves || (!yields(*statement) && !changes_values(w_, step_, *statement))) continue;
       const std::string load = call_of("load", round);
       w_.edits.after(*statement, {load});
       w_.edits.explain(statement->line, load, "takes the values that this changes");
     }
+  }
+
+  /// Whether a generator gives control to its caller, who may use or change the values.
+  static bool yields(const Node& statement) {
+    bool found = false;
+    walk(statement, [&](const Node& node) {
+      found = found || node.is(Kind::yield);
+      return !found && !node.is_function() && !node.is(Kind::lambda);
+    });
+    return found;
   }
 
   void write_branches(const Node& branch, const Round& round) {

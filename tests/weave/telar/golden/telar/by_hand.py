@@ -22,8 +22,9 @@ for epoch in range(3):
     for begin in range(0, 48, 12):
         rows = order[begin:begin + 12]
         labels = torch.from_numpy(targets[rows])
-        logits = step.outputs(torch.from_numpy(data[rows]), labels)
-        loss = torch.tensor(step(torch.from_numpy(data[rows]), labels))
+        step_batch = (torch.from_numpy(data[rows]), labels)
+        logits = step.outputs(*step_batch)
+        loss = torch.tensor(step(*step_batch))
         right += int((logits.argmax(1) == labels).sum())
     step.sync()
     print("epoch", epoch, "right", right, "loss", loss)
