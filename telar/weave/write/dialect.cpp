@@ -67,10 +67,10 @@ Dialect::Dialect(const Names& names, Edits& edits, Choices choices)
     : names_(names),
       edits_(edits),
       choices_(std::move(choices)),
-      module_(names.fresh(is_horovod()                      ? "hvd"
-                          : is_tf_distribute()              ? "strategy"
+      module_(names.fresh(is_horovod()                       ? "hvd"
+                          : is_tf_distribute()               ? "strategy"
                           : choices_.target == Target::telar ? "tt"
-                                                            : "dist")),
+                                                             : "dist")),
       main_guard_(find_main_guard()) {}
 
 std::string Dialect::is_first(const Node* at) {
