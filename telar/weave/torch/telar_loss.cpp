@@ -164,7 +164,7 @@ class LossWriter {
           &node,
           "the loss uses a number that is computed anew for each step, and a step of Telar takes tensors of the batch; give it as a tensor with one value for each sample");
     const std::string text = w_.text(node);
-    auto known = std::find_if(loss_.arguments.begin(), loss_.arguments.end(), [&](const BatchArgument& one) {
+    auto known = std::find_if(loss_.arguments.begin(), loss_.arguments.end(), [&](const StepArgument& one) {
       return one.text == text && gives_the_same(node);
     });
     if (known == loss_.arguments.end()) {
@@ -216,7 +216,7 @@ class LossWriter {
 
   bool is_taken(const std::string& name) const {
     return std::any_of(loss_.arguments.begin(), loss_.arguments.end(),
-                       [&](const BatchArgument& one) { return one.name == name; });
+                       [&](const StepArgument& one) { return one.name == name; });
   }
 
   /// A name for an argument: `images` for `images.to(device)`, `label` for `batch["label"]`.
@@ -312,7 +312,7 @@ class LossWriter {
     if (!applied->is(Kind::call) || !is_model_of(w_, step_, applied->child("func")) ||
         !applied->list("keywords").empty())
       return false;
-    std::vector<BatchArgument> arguments;
+    std::vector<StepArgument> arguments;
     for (const Node* one : applied->list("args")) {
       if (!replaced_.contains(one)) return false;
       arguments.push_back({one, w_.text(*one), ""});

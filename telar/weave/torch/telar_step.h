@@ -11,7 +11,7 @@ namespace telar::weave {
 
 /// What the loss of a step takes of the batch: an expression that the loop computes, and its name in the
 /// loss.
-struct BatchArgument {
+struct StepArgument {
   const Node* expression = nullptr;
   std::string text;
   std::string name;
@@ -57,7 +57,7 @@ void read_other_uses(const TorchWeaving& weaving, TelarStep& step);
 
 /// The loss of a step, as telar.torch.Step takes it.
 struct TelarLoss {
-  std::vector<BatchArgument> arguments;
+  std::vector<StepArgument> arguments;
   std::string criterion;  ///< the expression of a criterion of torch; empty if the loss is a function
   std::vector<std::string> lines;  ///< of the function, without its `def`
   std::string model;               ///< its parameter for the model

@@ -164,7 +164,7 @@ class StepWriter {
     if (loss.empty()) {
       loss = names_.fresh("loss_of_batch");
       std::vector<std::string> parameters = {loss_.model};
-      for (const BatchArgument& one : loss_.arguments) parameters.push_back(one.name);
+      for (const StepArgument& one : loss_.arguments) parameters.push_back(one.name);
       const bool is_global = before->parent->is(Kind::module);
       text.insert(text.end(), is_global ? 2 : 1, "");
       text.push_back("def " + loss + "(" + joined(parameters) + "):");
@@ -231,14 +231,14 @@ class StepWriter {
 
   std::string arguments() const {
     std::vector<std::string> texts;
-    for (const BatchArgument& one : loss_.arguments) texts.push_back(one.text);
+    for (const StepArgument& one : loss_.arguments) texts.push_back(one.text);
     return joined(texts);
   }
 
   /// What is given to a call of the step. What is computed is computed once, if there are two calls.
   std::string given() const {
     const bool computes =
-        std::any_of(loss_.arguments.begin(), loss_.arguments.end(), [](const BatchArgument& one) {
+        std::any_of(loss_.arguments.begin(), loss_.arguments.end(), [](const StepArgument& one) {
           bool found = false;
           walk(*one.expression, [&](const Node& node) {
             found = found || node.is(Kind::call);
@@ -313,7 +313,7 @@ class StepWriter {
           line->begin > step_.outputs->begin && line->begin < place_->begin && !step_.contains(line);
       const bool is_needed =
           std::any_of(loss_.arguments.begin(), loss_.arguments.end(),
-                      [&](const BatchArgument& one) { return reads_any(names_, *one.expression, assigned); });
+                      [&](const StepArgument& one) { return reads_any(names_, *one.expression, assigned); });
       if (comes_later && is_needed)
         w_.refuse(
             line,
