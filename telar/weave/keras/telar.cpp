@@ -10,11 +10,14 @@ namespace {
 /// What telar.keras does not train. Throws Refusal.
 void check_fits(const KerasWeaving& w) {
   if (!w.program.tapes.empty())
-    w.refuse(w.program.tapes[0].with,
-             "Telar makes the steps of fit(), not those of a loop or a train_step with a GradientTape; use fit() of a compiled model, or --target horovod");
+    w.refuse(
+        w.program.tapes[0].with,
+        "Telar makes the steps of fit(), not those of a loop or a train_step with a GradientTape; use fit() of a compiled model, or --target horovod");
   for (const KerasCall& fit : w.program.fits) {
     if (fit.own_step)
-      w.refuse(fit.call, "the model has a train_step of its own, and Telar makes the step itself; use --target horovod");
+      w.refuse(
+          fit.call,
+          "the model has a train_step of its own, and Telar makes the step itself; use --target horovod");
     const bool is_compiled = std::any_of(
         w.program.compiles.begin(), w.program.compiles.end(),
         [&](const KerasCall& compile) { return may_be_same_model(w.names, compile.model, fit.model); });
@@ -28,11 +31,13 @@ void write_use(KerasWeaving& w, const KerasCall& compile, const std::string& mod
   const bool is_plain = statement->is(Kind::expr) && statement->child("value") == compile.call;
   const bool is_variable = compile.model->is(Kind::name) || compile.model->is(Kind::attribute);
   if (compile.own_compile != nullptr || !is_plain || !is_variable)
-    w.refuse(compile.call, "Telar takes a model after its compile(); call it on the model's variable, on a line of its own");
+    w.refuse(
+        compile.call,
+        "Telar takes a model after its compile(); call it on the model's variable, on a line of its own");
   const std::string options = w.names.fresh("TELAR");
-  w.dialect.function(
-      {"# How Telar trains: a strategy and its options.", options + " = " + w.dialect.choices().telar_options},
-      statement);
+  w.dialect.function({"# How Telar trains: a strategy and its options.",
+                      options + " = " + w.dialect.choices().telar_options},
+                     statement);
   const std::string use = module + ".use(" + w.text(*compile.model) + ", **" + options + ")";
   w.edits.after(*statement, {use});
   w.dialect.use(statement);
@@ -41,7 +46,8 @@ void write_use(KerasWeaving& w, const KerasCall& compile, const std::string& mod
 
 }  // namespace
 
-void write_keras_telar(const Names& names, const KerasProgram& program, const Choices& choices, Edits& edits) {
+void write_keras_telar(const Names& names, const KerasProgram& program, const Choices& choices,
+                       Edits& edits) {
   Dialect dialect(names, edits, choices);
   KerasWeaving weaving{names, program, edits, dialect};
   const std::string module = names.fresh("tk");
