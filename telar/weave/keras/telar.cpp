@@ -1,4 +1,5 @@
-// The target `telar` for Keras: fit(), evaluate() and predict() stay, and Telar makes the steps of a compiled model.
+// The target `telar` for Keras: fit(), evaluate() and predict() stay, and Telar makes the steps of a compiled
+// model.
 #include <algorithm>
 
 #include "telar/weave/keras/writer.h"

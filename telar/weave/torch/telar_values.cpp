@@ -90,8 +90,8 @@ bool is_change(const TorchWeaving& w, const TelarStep& step, const Node& call) {
   return std::any_of(given.begin(), given.end(), [&](const Node* one) { return is_model_of(w, step, one); });
 }
 
-/// Whether an expression is an object of a library that was made of the model, such as an average of its weights.
-/// Schedules only set the learning rate.
+/// Whether an expression is an object of a library that was made of the model, such as an average of its
+/// weights. Schedules only set the learning rate.
 bool is_made_of_values(const TorchWeaving& w, const TelarStep& step, const Node& expression) {
   if ((!expression.is(Kind::name) && !expression.is(Kind::attribute)) || expression.store) return false;
   const auto& schedules = w.program.schedulers;
