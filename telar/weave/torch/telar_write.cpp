@@ -101,7 +101,7 @@ class StepWriter {
 
   /// A function that calls sync() or load() of an optimizer's step, if it has made one.
   std::string add_keeper(const std::string& what, const Node* at) {
-    const std::string name = names_.fresh(what + "_step");
+    std::string name = names_.fresh(what + "_step");
     w_.dialect.function(
         {"def " + name + "(optimizer):",
          what == "sync"
@@ -198,7 +198,7 @@ class StepWriter {
 
   /// The variable of the strategy and its options.
   std::string options() {
-    const std::string name = names_.fresh("TELAR");
+    std::string name = names_.fresh("TELAR");
     w_.dialect.function({"# How Telar trains: a strategy and its options.",
                          name + " = " + w_.dialect.choices().telar_options},
                         step_.backward);
@@ -207,7 +207,7 @@ class StepWriter {
 
   /// The function that makes a step at its first call, for a loop that runs several times.
   std::string add_cache() {
-    const std::string name = names_.fresh("step_of");
+    std::string name = names_.fresh("step_of");
     const std::string all = options();
     w_.dialect.function(
         {"def " + name + "(model, loss, optimizer, **options):",

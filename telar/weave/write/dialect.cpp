@@ -1,6 +1,7 @@
 #include "telar/weave/write/dialect.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "telar/weave/torch/program.h"
 
@@ -65,11 +66,11 @@ std::vector<std::string> lines(const std::string& text) {
 Dialect::Dialect(const Names& names, Edits& edits, Choices choices)
     : names_(names),
       edits_(edits),
-      choices_(choices),
-      module_(names.fresh(is_horovod()                      ? "hvd"
-                          : is_tf_distribute()              ? "strategy"
-                          : choices.target == Target::telar ? "tt"
-                                                            : "dist")),
+      choices_(std::move(choices)),
+      module_(names.fresh(is_horovod()                       ? "hvd"
+                          : is_tf_distribute()               ? "strategy"
+                          : choices_.target == Target::telar ? "tt"
+                                                             : "dist")),
       main_guard_(find_main_guard()) {}
 
 std::string Dialect::is_first(const Node* at) {
