@@ -170,6 +170,9 @@ int run_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
 
 /// Compares the script with what was woven, or with the file that the user names.
 int verify_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
+  if (reply.target == "telar" && !reply.is_pytorch)
+    throw user_error(
+        "--verify compares scripts of PyTorch with --target telar; of a Keras model, telar.keras itself compares the first batch with Keras");
   Verification what;
   what.title = arguments.file;
   what.target = reply.target;
@@ -246,7 +249,7 @@ void add_weave(Verb& program) {
       "Write the woven script to this file, or the project to this folder; without it, print the script");
   verb.option(
           "--target", arguments->target,
-          "ddp (PyTorch, by torchrun), horovod (PyTorch, Keras), tf-distribute (Keras), telar (PyTorch, on Telar's engine); without it, ddp for PyTorch and horovod for Keras")
+          "ddp (PyTorch, by torchrun), horovod (PyTorch, Keras), tf-distribute (Keras), telar (PyTorch, Keras; on Telar's engine); without it, ddp for PyTorch and horovod for Keras")
       .one_of({"ddp", "horovod", "tf-distribute", "telar"});
   verb.option(
       "--strategy", arguments->strategy,

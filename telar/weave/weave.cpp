@@ -65,10 +65,7 @@ const Node* parallel_already(const Names& names, std::string& by) {
 enum class Framework { pytorch, keras };
 
 /// Options that are for processes which divide the samples.
-void check_telar(const Request& request, bool keras) {
-  if (keras)
-    throw user_error("{} trains with Keras, but telar is for PyTorch; use --target horovod or tf-distribute",
-                     request.file);
+void check_telar(const Request& request) {
   const std::string option = request.divide_epochs       ? "--epochs divide"
                              : request.warmup_epochs > 0 ? "--warmup"
                              : request.share_evaluation  ? "--evaluation shared"
@@ -100,7 +97,7 @@ Choices choices_of(const Request& request, Framework framework) {
     choices.target = Target::tf_distribute;
   } else if (request.target == "telar") {
     choices.target = Target::telar;
-    check_telar(request, keras);
+    check_telar(request);
   } else {
     throw user_error("there is no target '{}'; the targets are ddp, horovod, tf-distribute and telar",
                      request.target);
@@ -163,7 +160,8 @@ void write(const Names& names, Framework framework, const Request& request,
                  : choices.target == Target::telar   ? "telar"
                                                      : "tf-distribute";
   if (choices.target == Target::telar) {
-    write_torch_telar(names, read_torch(names, false), choices, edits);
+    framework == Framework::pytorch ? write_torch_telar(names, read_torch(names, false), choices, edits)
+                                    : write_keras_telar(names, read_keras(names), choices, edits);
   } else if (framework == Framework::pytorch) {
     const TorchProgram program = read_torch(names);
     reply.divides_steps = choices.keep_global_batch || program.share.has_value();

@@ -200,7 +200,8 @@ class Step:
     def values(self):
         """The current values of the parameters by their names, as arrays; the module keeps its own until sync()."""
         self._require_begun()
-        return {name: self._session.read_state(name) for name in sorted(self._trained())}
+        held = {name for name, slot in self._session.state_names if not slot}  # without those that no operation uses
+        return {name: self._session.read_state(name) for name in sorted(self._trained() & held)}
 
     def save(self, path):
         """Writes the model with its current values to a file: `telar train`, `telar.load`."""

@@ -47,11 +47,14 @@ def watch_steps(record, draws, steps):
                 loss = make(step, *batch)
         finally:
             draws.depth -= 1
-        if step._captured.training_draws:
+        if step._external:
+            record.exclude("Telar cannot compute the module, so PyTorch does in its workers, with random numbers of their own")
+        elif step._captured.training_draws:
             record.exclude("the module draws random numbers in a step, for which Telar draws its own")
         if step._bf16:
             record.exclude("Telar's products and convolutions in bf16 round at other places than autocast")
-        known["gradients"] = gradients(step, order, len(batch[0]))
+        held = step.values()
+        known["gradients"] = gradients(step, [name if name in held else None for name in order], len(batch[0]))
         steps.after(optimizer, known, False, values())
         return loss
 
