@@ -852,7 +852,15 @@ class Hostile(unittest.TestCase):
         self.assertEqual(largest_difference([before], [net.fc.weight]), 0)
 
     def test_unused_parameter(self):
-        self._right_or_refused(lambda self, x: self.fc(x), layers=lambda: {"fc": nn.Linear(4, 3), "other": nn.Linear(4, 3)})
+        net = self.net(lambda self, x: self.fc(x), layers=lambda: {"fc": nn.Linear(4, 3), "other": nn.Linear(4, 3)})
+        other = copy.deepcopy(net)
+        optimizer, right = (torch.optim.AdamW(m.parameters(), 0.1) for m in (net, other))
+        step = tt.Step(net, nn.CrossEntropyLoss(), optimizer, engine="telar")
+        batch = torch.randn(6, 4), torch.randint(0, 3, (6,))
+        step(*batch)
+        step.sync()
+        train(other, nn.CrossEntropyLoss(), right, [batch])
+        self.assertLess(largest_difference(net.parameters(), other.parameters()), 1e-6)
 
     def test_half(self):
         self.assert_refused("float32|converts|export", lambda self, x: self.fc(x).half().float())

@@ -168,7 +168,7 @@ class Step:
                     slots.setdefault(parameter, {})[slot] = values
                 else:
                     tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
-            for parameter in self._trained():
+            for parameter in self._trained() & set(self._captured.tensors):
                 optimizers.set_state(self.optimizer, self._captured.tensors[parameter], slots.get(parameter, {}),
                                      self._step)
             for layer in self.model.modules():
