@@ -1,7 +1,5 @@
 #include "telar/core/dtype.h"
 
-#include <bit>
-
 namespace telar {
 
 size_t size_of(DType dtype) {
@@ -23,14 +21,5 @@ std::string_view name_of(DType dtype) {
   }
   return "?";
 }
-
-uint16_t to_bf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<uint16_t>((bits >> 16) | 0x40U);  // quiet NaN
-  const uint32_t rounding = 0x7fffU + ((bits >> 16) & 1U);
-  return static_cast<uint16_t>((bits + rounding) >> 16);
-}
-
-float from_bf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 }  // namespace telar

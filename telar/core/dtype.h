@@ -22,8 +22,4 @@ size_t size_of(DType dtype);
 /// "f32", "bf16", "i32", "opaque".
 std::string_view name_of(DType dtype);
 
-/// Conversions between f32 and bf16 bits; to_bf16 rounds to nearest even and keeps NaN.
-uint16_t to_bf16(float value);
-float from_bf16(uint16_t bits);
-
 }  // namespace telar

@@ -12,6 +12,9 @@ namespace telar {
 class Philox {
  public:
   using Counter = std::array<uint32_t, 4>;
+  static constexpr int kRounds = 10;
+  static constexpr uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
+  static constexpr uint32_t kKeyStep0 = 0x9E3779B9, kKeyStep1 = 0xBB67AE85;  ///< from round to round
 
   /// `seed` identifies the job, `stream` the use within it (an operation, the shuffle, a parameter's values).
   constexpr Philox(uint64_t seed, uint64_t stream) : key_{} {
@@ -19,18 +22,20 @@ class Philox {
     key_ = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
   }
 
+  constexpr const std::array<uint32_t, 2>& key() const { return key_; }
+
   /// Four independent 32-bit words for one counter.
   constexpr Counter operator()(const Counter& counter) const {
     Counter c = counter;
     uint32_t k0 = key_[0];
     uint32_t k1 = key_[1];
-    for (int round = 0; round < 10; ++round) {
-      const uint64_t p0 = uint64_t{0xD2511F53} * c[0];
-      const uint64_t p1 = uint64_t{0xCD9E8D57} * c[2];
+    for (int round = 0; round < kRounds; ++round) {
+      const uint64_t p0 = uint64_t{kMultiplier0} * c[0];
+      const uint64_t p1 = uint64_t{kMultiplier1} * c[2];
       c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
            static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
-      k0 += 0x9E3779B9;
-      k1 += 0xBB67AE85;
+      k0 += kKeyStep0;
+      k1 += kKeyStep1;
     }
     return c;
   }

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "telar/core/bf16.h"
 #include "telar/core/dtype.h"
 #include "telar/core/error.h"
 

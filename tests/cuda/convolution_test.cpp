@@ -13,6 +13,7 @@
 #include "cuda/forget_choices.h"
 #include "ops/run_graph.h"
 #include "support/sentences.h"
+#include "telar/core/bf16.h"
 #include "telar/graph/autodiff.h"
 #include "telar/graph/fuse_activations.h"
 #include "telar/graph/mixed_precision.h"

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cuda/streams.h"
+#include "telar/core/bf16.h"
 #include "telar/core/dtype.h"
 
 namespace telar::test {

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "support/sentences.h"
+#include "telar/core/bf16.h"
 #include "telar/device/cuda/kernels/common/matrix_product.h"
 #include "telar/device/cuda/layouts.h"
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/core/bf16.h"
 #include "telar/core/dtype.h"
 #include "telar/device/cpu/processor_support.h"
 

@@ -1,4 +1,5 @@
 #include "telar/device/cuda/layouts.h"
+#include "telar/core/bf16.h"
 
 #include <cstring>
 

@@ -29,7 +29,7 @@ def batch_normalization(low, layer, x, training=None, mask=None):
     x = low.ordered(x, order)
     channels = x.shape[axis]
     held = Value(x.id, x.held)
-    if x.rank != 2:
+    if x.rank not in (2, 4):
         held = low.reshaped(held, (None, channels, held.shape[2], math.prod(held.shape[3:])))
     gamma, beta = (low.parameter(v) if v is not None else low.ones([channels], other)
                    for v, other in ((layer.gamma, 1.0), (layer.beta, 0.0)))
@@ -46,7 +46,7 @@ def batch_normalization(low, layer, x, training=None, mask=None):
         y = low.emit("batch_norm_inference", [held, gamma, beta, low.parameter(layer.moving_mean),
                                               low.parameter(layer.moving_variance)], epsilon)
     result = Value(y, held.shape)
-    if x.rank != 2:
+    if x.rank not in (2, 4):
         result = low.reshaped(result, x.held)
     return Value(result.id, x.shape, order=order)
 

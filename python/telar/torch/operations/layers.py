@@ -113,7 +113,7 @@ def one_by_one(low, weight, bias, extent):
 def batch_norm(low, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     x = low.value(low._used(input))
     form = tuple(low.form().shape)
-    if x.rank > 2:
+    if x.rank not in (2, 4):
         x = reshaped(low, x, (*x.shape[:2], x.shape[2], product_of(x.shape[3:])))
     gamma, beta = one_by_one(low, low._used(weight), low._used(bias), x.shape[1])
     epsilon = {"epsilon": float(eps)}

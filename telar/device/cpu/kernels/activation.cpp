@@ -1,3 +1,6 @@
+#include <functional>
+#include <numeric>
+
 #include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/primitives.h"
 
@@ -23,17 +26,30 @@ void lower_activation(Lowering& lowering, const Node& node, const Eltwise& f) {
                      {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, lowering.region(y)}});
 }
 
+/// How oneDNN sees the memory of an activation's gradient: blocks of channels that are not full as one row,
+/// because it has fast kernels only for memory without padding. The padding of dy is zero, and so is that of
+/// dx then.
+Desc without_padding(const Desc& desc) {
+  if (!blocks_of(desc).padded) return desc;
+  const auto& extents = desc.data.padded_dims;
+  const int64_t count = std::accumulate(extents, extents + desc.data.ndims, int64_t{1}, std::multiplies<>());
+  const bool whole =
+      static_cast<size_t>(count) * dnnl::memory::data_type_size(desc.data_type()) == desc.get_size();
+  return whole ? Desc({count}, desc.data_type(), Tag::a) : desc;
+}
+
 void lower_activation_backward(Lowering& lowering, const Node& node, const Eltwise& f) {
   const ValueId dy = node.inputs[0];
   const ValueId data = node.inputs[1];
   const Desc desc = lowering.layout(data);
-  const auto pd = eltwise_backward(f.algorithm, desc, desc, f.alpha);
+  const Desc seen = without_padding(desc);
+  const auto pd = eltwise_backward(f.algorithm, seen, seen, f.alpha);
   const RegionId from = lowering.region(dy, desc);
   lowering.define_in_place(node.outputs[0], dy, desc);
   lowering.primitive(pd, dnnl::eltwise_backward(pd),
-                     {{f.slope_of, lowering.region(data)},
-                      {DNNL_ARG_DIFF_DST, from},
-                      {DNNL_ARG_DIFF_SRC, lowering.region(node.outputs[0])}});
+                     {{f.slope_of, lowering.view(lowering.region(data), seen)},
+                      {DNNL_ARG_DIFF_DST, lowering.view(from, seen)},
+                      {DNNL_ARG_DIFF_SRC, lowering.view(lowering.region(node.outputs[0]), seen)}});
 }
 
 void lower_scale(Lowering& lowering, const Node& node) {

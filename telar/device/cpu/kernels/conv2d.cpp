@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "telar/device/cpu/kernels.h"
+#include "telar/device/cpu/kernels/common/depthwise_gradient.h"
 #include "telar/device/cpu/kernels/common/kernel_taps.h"
 #include "telar/device/cpu/kernels/common/thread_parts.h"
 #include "telar/device/cpu/kernels/common/winograd.h"
@@ -55,9 +56,15 @@ struct Convolution {
     const auto some = convolution_forward(true, some_x, any(dtype, w), db, some_dy, taps.shape, false);
     return convolution_backward_weights(some_x, dw, db, some_dy, taps.shape, some);
   }
+  /// Whether each channel has a kernel of its own, for whose gradient oneDNN has no kernel.
+  bool needs_depthwise_gradient(const dnnl::convolution_backward_weights::primitive_desc& pd) const {
+    return dtype == DType::f32 && w.rank() == 5 && w[0] == x[1] && w[1] == 1 &&
+           std::string_view(pd.impl_info_str()).find("jit_dw") == std::string_view::npos;
+  }
   /// The layout of the weights, with all taps, that their gradient uses.
   Desc weights_layout(bool bias) const {
-    const Desc made = backward_weights(bias).diff_weights_desc();
+    const auto pd = backward_weights(bias);
+    const Desc made = needs_depthwise_gradient(pd) ? plain(DType::f32, w) : pd.diff_weights_desc();
     return taps.cropped() ? tap_by_tap(made, taps.all) : made;
   }
 
@@ -191,6 +198,16 @@ void lower_samples(Lowering& lowering, const std::vector<ConvolutionGradient>& g
   parts.lower(around);
 }
 
+void lower_depthwise(Lowering& lowering, const Convolution& convolution, const ConvolutionRegions& regions) {
+  const DepthwiseGradient gradient(convolution.x, convolution.y, convolution.taps.count,
+                                   convolution.taps.shape);
+  std::vector<RegionId> writes{regions.dw};
+  if (regions.db >= 0) writes.push_back(regions.db);
+  lowering.function({regions.x, regions.dy}, writes, [gradient, bias = regions.db >= 0](const Pointers& p) {
+    gradient(p.get<const float>(0), p.get<const float>(1), p.get<float>(2), bias ? p.get<float>(3) : nullptr);
+  });
+}
+
 void lower_conv2d_backward_weights(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId dy = node.inputs[1];
@@ -198,21 +215,25 @@ void lower_conv2d_backward_weights(Lowering& lowering, const Node& node) {
   const bool bias = node.attributes.flag("bias");
   const Convolution convolution(lowering, node, x, dw, dy);
   const auto pd = convolution.backward_weights(bias);
-  ConvolutionRegions regions{lowering.region(x, pd.src_desc()), lowering.region(dy, pd.diff_dst_desc()), -1,
-                             -1};
+  const bool depthwise = convolution.needs_depthwise_gradient(pd);
+  const Desc x_layout = depthwise ? DepthwiseGradient::layout(convolution.x) : pd.src_desc();
+  const Desc dy_layout = depthwise ? DepthwiseGradient::layout(convolution.y) : pd.diff_dst_desc();
+  const Desc dw_layout = depthwise ? plain(DType::f32, convolution.w) : pd.diff_weights_desc();
+  ConvolutionRegions regions{lowering.region(x, x_layout), lowering.region(dy, dy_layout), -1, -1};
   const RegionId whole = lowering.define(dw, convolution.weights_layout(bias));
   const bool cropped = convolution.taps.cropped();
-  regions.dw = cropped ? cropped_gradients(lowering, whole, convolution.taps, pd.diff_weights_desc()) : whole;
+  regions.dw = cropped ? cropped_gradients(lowering, whole, convolution.taps, dw_layout) : whole;
   if (bias) regions.db = lowering.define(node.outputs[1], bias_desc(convolution.y[1]));
-  const auto parts = gradients_of_samples(convolution, pd, bias);
-  if (parts.empty()) {
+  if (depthwise) {
+    lower_depthwise(lowering, convolution, regions);
+  } else if (const auto parts = gradients_of_samples(convolution, pd, bias); !parts.empty()) {
+    lower_samples(lowering, parts, regions);
+  } else {
     lowering.primitive(pd, dnnl::convolution_backward_weights(pd),
                        {{DNNL_ARG_SRC, regions.x},
                         {DNNL_ARG_DIFF_DST, regions.dy},
                         {DNNL_ARG_DIFF_WEIGHTS, regions.dw},
                         {DNNL_ARG_DIFF_BIAS, regions.db}});
-  } else {
-    lower_samples(lowering, parts, regions);
   }
   if (cropped) spread_gradients(lowering, regions.dw, whole, convolution.taps);
 }

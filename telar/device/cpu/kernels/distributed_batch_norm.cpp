@@ -1,6 +1,7 @@
 #include <cmath>
 #include <vector>
 
+#include "telar/core/bf16.h"
 #include "telar/core/error.h"
 #include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/parallel.h"
