@@ -296,10 +296,31 @@ def killed_workers_count_every_message_once(broker, folder):
     expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "the weights")
 
 
-def storm(broker, folder):
-    """Only by its name: TELAR_STORM faults (40), drawn at random. Workers, servers and the coordinator are killed, the broker
-    is frozen, its connections are cut; in the end each message has been used once in each epoch. A run that ends, as it
-    must when a server does, is resumed."""
+def a_killed_broker_loses_nothing(_, folder):
+    """The broker is killed again and again, and started again on the topics that it has stored."""
+    with brokers.Store() as store, brokers.Broker(store) as broker:
+        one_hot(folder, broker, "stored", 600)
+        telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"))
+        run_folder = folder / "run"
+        process = start(TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--set",
+                        "strategy={name: async_sgd, workers: 1, servers: 2, threads: [1]}")
+        for kill_at in (20, 80, 140, 200):
+            wait_until(lambda at=kill_at: max(steps(run_folder), default=0) >= at, "step %d" % kill_at)
+            broker.kill()
+        finish(process)
+        expect(set(uses(run_folder).values()) == {2}, "each message is used once in each epoch")
+        expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "the weights")
+
+
+def storm(_, folder):
+    """Only by its name: TELAR_STORM faults (40), drawn at random. Workers, servers, the coordinator and the broker are killed,
+    the broker is frozen, its connections are cut; in the end each message has been used once in each epoch. A run that
+    ends, as it must when a server does, is resumed."""
+    with brokers.Store() as store, brokers.Broker(store) as broker:
+        storm_around(broker, folder)
+
+
+def storm_around(broker, folder):
     draw = random.Random(int(os.environ.get("TELAR_STORM_SEED", "1")))
     one_hot(folder, broker, "storm", 600)
     run_folder = folder / "run"
@@ -307,7 +328,7 @@ def storm(broker, folder):
     train = [TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--resume", "--set",
              "strategy={name: async_sgd, workers: 2, servers: 2, threads: [1]}", *epochs]
     process = start(*train)
-    weights_of_faults = {"worker": 6, "server": 4, "coordinator": 4, "frozen": 4, "frozen for 8 s": 1, "cut": 4}
+    weights_of_faults = {"worker": 6, "server": 4, "coordinator": 4, "broker": 4, "frozen": 4, "frozen for 8 s": 1, "cut": 4}
     counts = dict.fromkeys(weights_of_faults, 0)
     ended = 0
     for _ in range(int(os.environ.get("TELAR_STORM", "40"))):
@@ -322,7 +343,9 @@ def storm(broker, folder):
             else:
                 os.kill(draw.choice(found), signal.SIGKILL)
         counts[kind] += 1
-        if kind == "frozen for 8 s":
+        if kind == "broker":
+            broker.kill()
+        elif kind == "frozen for 8 s":
             broker.freeze()
             time.sleep(8)
             broker.thaw()
@@ -832,7 +855,8 @@ def main():
               drifts_are_found, prometheus_reads_the_run, killed_runs_use_every_message_once,
               killed_workers_count_every_message_once,
               endless_topics_have_the_losses_of_the_file, workers_follow_the_load,
-              a_server_that_ends_ends_the_run, a_broker_away_loses_nothing, a_silent_topic_can_be_left,
+              a_server_that_ends_ends_the_run, a_broker_away_loses_nothing,
+              a_killed_broker_loses_nothing, a_silent_topic_can_be_left,
               damaged_messages_are_kept_elsewhere, a_stream_is_scored,
               a_topic_created_again_is_refused]
     wanted = sys.argv[2:]
