@@ -142,7 +142,7 @@ void write(const Names& names, Framework framework, const Request& request,
                                                      : "tf-distribute";
   if (framework == Framework::pytorch) {
     const TorchProgram program = read_torch(names);
-    reply.divides_steps = choices.keep_global_batch || program.share.has_value();
+    reply.divides_steps = choices.keep_global_batch || !program.shares.empty();
     write_torch(names, program, choices, edits);
   } else {
     reply.divides_steps = choices.keep_global_batch;

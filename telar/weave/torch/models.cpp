@@ -184,8 +184,7 @@ class Wrapping {
   int forwards_before_backward(const TorchModel& model) const {
     int count = 0;
     for (const Node* call : applications(model)) {
-      for (const TorchLoop& loop : w_.program.loops)
-        count += loop.trains && is_inside(call, loop.loop) ? 1 : 0;
+      for (const Node* loop : w_.program.training_loops()) count += is_inside(call, loop) ? 1 : 0;
     }
     return count;
   }

@@ -339,6 +339,7 @@ class TorchReader {
   /// The batch of a backward pass outside all loops over a DataLoader has an unknown source.
   void check_every_backward() {
     if (program_.optimizers.empty()) return;
+    std::vector<const Node*> alone;
     for (const Node* backward : names_.calls()) {
       if (!is_backward(backward) || in_training_loop(backward, 6) || is_in_unused(backward)) continue;
       for (const Node* call : names_.calls()) {
@@ -346,13 +347,13 @@ class TorchReader {
         if (same_function && draws_in_loop(call, [](const TorchLoader&) { return true; }))
           refuse_drawing(call);
       }
-      std::string why;
-      if (trains_by_loops() || program_.share) {
-        refuse(backward, why_not_divided(names_, program_, backward, why));
-      }
-      program_.share = read_share(names_, program_, backward, why);
-      if (!program_.share) refuse(backward, why_not_divided(names_, program_, backward, why));
+      if (trains_by_loops()) refuse(backward, why_not_divided(names_, program_, backward, ""));
+      alone.push_back(backward);
     }
+    const Node* refused = nullptr;
+    std::string why;
+    program_.shares = read_shares(names_, program_, alone, refused, why);
+    if (refused != nullptr) refuse(refused, why_not_divided(names_, program_, refused, why));
     for (const Node* call : names_.calls())
       if (draws_in_loop(call, [](const TorchLoader& loader) { return loader.trains; })) refuse_drawing(call);
   }

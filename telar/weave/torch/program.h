@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,11 +65,13 @@ struct TorchProgram {
   std::vector<TorchLoader> loaders;
   std::vector<TorchPasser> passers;
   std::vector<TorchLoop> loops;
-  std::optional<TorchShare> share;  ///< the training step, if it has no loader
+  std::vector<TorchShare> shares;  ///< the training steps, if they have no loader
   std::vector<const Node*> schedulers;
 
   /// The loader that a call creates, or whose batches the object that it creates passes on; null if none.
   const TorchLoader* loader_of(const Node* call) const;
+  /// The loops around training steps, with a loader or without.
+  std::vector<const Node*> training_loops() const;
 };
 
 /// Reads a PyTorch script. Throws Refusal if weave does not understand how it trains.

@@ -33,7 +33,7 @@ class Seeds {
     for (const TorchLoop& loop : w_.program.loops) {
       if (loop.trains) part(loop);
     }
-    if (w_.program.share) part({w_.program.share->loop, {}, {}, nullptr, true});
+    for (const TorchShare& share : w_.program.shares) part({share.loop, {}, {}, nullptr, true});
   }
 
  private:
@@ -75,7 +75,9 @@ class Seeds {
     for (const TorchLoop& loop : w_.program.loops) {
       if (is_inside(node, loop.loop)) return true;
     }
-    if (w_.program.share && is_inside(node, w_.program.share->loop)) return true;
+    for (const Node* loop : w_.program.training_loops()) {
+      if (is_inside(node, loop)) return true;
+    }
     const Node* owner = class_of(node);
     return owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"});
   }
@@ -134,7 +136,12 @@ class Seeds {
       const Node* before = loop_to_part_before(loop, one);
       if (before == nullptr || !parted_.insert({before, one.module}).second) continue;
       const std::string text = parting(one, before, before == of_torch);
-      w_.edits.before(*before, {text});
+      // The processes take the first one's draws, which are then those of the script.
+      const bool others_part = std::any_of(w_.program.shares.begin(), w_.program.shares.end(),
+                                           [](const TorchShare& share) { return !share.draws.empty(); });
+      w_.edits.before(*before, others_part ? std::vector<std::string>{"if " + w_.dialect.rank(before) + " > 0:",
+                                                                      "    " + text}
+                                           : std::vector<std::string>{text});
       w_.edits.explain(
           before->line, text,
           w_.dialect.choices().divide_epochs

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <set>
 
+#include "telar/weave/torch/drawn_batches.h"
 #include "telar/weave/torch/row_wise.h"
 #include "telar/weave/torch/text_columns.h"
 #include "telar/weave/torch/writer.h"
@@ -27,39 +29,65 @@ const Node* steps_loop(const Names& names, const Node* backward) {
   return nullptr;
 }
 
+/// The outermost loop around a training step, where its random numbers begin to differ between the processes.
+const Node* outermost_loop(const Names& names, const Node* loop) {
+  const Node* found = loop;
+  for (const Node* node : way_out(names, loop)) {
+    for (const Node* around = node == loop ? loop : loop_around(node); around != nullptr; around = loop_around(around))
+      found = around;
+  }
+  return found;
+}
+
 class ShareReader {
  public:
-  ShareReader(const Names& names, const TorchProgram& program, const Node* backward)
-      : names_(names), program_(program), backward_(backward) {}
+  ShareReader(const Names& names, const TorchProgram& program, const Node* backward, const Node* loop,
+              bool is_columns)
+      : names_(names),
+        program_(program),
+        backward_(backward),
+        is_columns_(is_columns),
+        drawn_(names, program, outermost_loop(names, loop)) {
+    share_.loop = loop;
+  }
 
-  std::optional<TorchShare> read() {
+  /// Whether the step is one whose samples the processes can divide.
+  bool read() {
     const Node* receiver = backward_->child("func")->child("value");
     statement_ = statement_of(backward_);
     share_.backward = backward_;
-    share_.loop = steps_loop(names_, backward_);
-    if (share_.loop == nullptr || !receiver->is(Kind::name) || !statement_->is(Kind::expr))
-      return std::nullopt;
+    if (!receiver->is(Kind::name) || !statement_->is(Kind::expr)) return false;
     share_.loss_name = receiver->text;
     function_ = function_of(backward_);
-    inner_loop_ = is_inside(backward_, share_.loop) ? share_.loop : nullptr;
+    inner_loop_ = is_inside(backward_, share_.loop) && function_of(share_.loop) == function_ ? share_.loop : nullptr;
     scope_ = inner_loop_ != nullptr ? inner_loop_ : function_;
-    if (scope_ == nullptr || !find_loss()) return std::nullopt;
-    RowWise rows(
-        names_, scope_, [&](const Node* one) { return is_input(one); },
-        [&](const Node* call) { return inputs_of(call); });
+    if (scope_ == nullptr || !find_loss()) return false;
+    drawn_.know(names_.place(receiver));
+    RowWise& rows = rows_.emplace(
+        names_, scope_, !is_columns_, [&](const Node* one) { return input_of(one); },
+        [&](const Node* call, const RowsOfArguments& given, int part) { return apply(call, given, part); });
     const bool is_mean = rows.is_mean(receiver);
-    if (share_.tensors.empty()) return std::nullopt;
-    if (!is_mean) {
-      fail(rows.culprit(), "weave cannot tell that each sample counts by itself here");
-      return std::nullopt;
-    }
+    if (share_.tensors.empty()) return false;
+    if (!is_mean) return fail(rows.culprit(), "weave cannot tell that each sample counts by itself here");
     statements_ = rows.statements();
+    statements_.insert({statement_, share_.loss});
     followed_ = rows.followed();
     for (const Node* name : hidden_) {
-      if (!read_hidden(name)) return std::nullopt;
+      if (!read_hidden(name)) return false;
     }
-    if (!check_uses()) return std::nullopt;
+    sort_tensors();
+    return true;
+  }
+
+  const std::set<const Node*>& statements() const { return statements_; }
+
+  /// The share, if what else reads values of the steps can be given those of all samples. `of_steps`: the statements of
+  /// all steps.
+  std::optional<TorchShare> finish(const std::set<const Node*>& of_steps) {
+    of_steps_ = &of_steps;
+    if (!check_uses() || !check_conditions()) return std::nullopt;
     share_.is_loss_read = is_loss_read();
+    share_.draws.assign(drawn_.draws().begin(), drawn_.draws().end());
     if (share_.before == nullptr) share_.before = first_statement();
     return share_;
   }
@@ -76,45 +104,78 @@ class ShareReader {
 
   /// The last assignment of the loss before the backward pass, in the same block.
   bool find_loss() {
+    const auto is_loss = [&](const Node* target) {
+      return target != nullptr && target->is(Kind::name) && target->text == share_.loss_name;
+    };
     for (const Node* other : block_of(statement_)) {
       if (other == statement_) break;
-      if (other->is(Kind::assign) && other->list("targets").size() == 1 &&
-          other->list("targets")[0]->is(Kind::name) && other->list("targets")[0]->text == share_.loss_name)
-        share_.loss = other;
+      const bool assigns = other->is(Kind::assign) && other->list("targets").size() == 1 &&
+                           is_loss(other->list("targets")[0]);
+      if (assigns || (other->is(Kind::aug_assign) && is_loss(other->child("target")))) share_.loss = other;
     }
     return share_.loss != nullptr;
   }
 
   // --- inputs of the step
 
-  bool is_input(const Node* expression) {
-    if (expression->is(Kind::name)) return is_whole_tensor(expression);
-    if (expression->is(Kind::subscript)) return is_rows_of_columns(expression);
-    return expression->is(Kind::call) && (is_converted(expression) || is_rows_by_function(expression));
+  std::optional<Rows> input_of(const Node* expression) {
+    if (is_columns_) {
+      const bool found = (expression->is(Kind::subscript) && is_rows_of_columns(expression)) ||
+                         (expression->is(Kind::call) && is_rows_by_function(expression));
+      return found ? std::optional<Rows>(Rows()) : std::nullopt;
+    }
+    if (expression->is(Kind::name)) return tensor_in(expression, expression);
+    return expression->is(Kind::call) ? converted(expression) : std::nullopt;
   }
 
   /// `torch.from_numpy(x)` of such a variable.
-  bool is_converted(const Node* call) {
-    static constexpr std::array<std::string_view, 5> kMakers = {
-        "torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.Tensor", "torch.autograd.Variable"};
+  std::optional<Rows> converted(const Node* call) {
+    static constexpr std::array<std::string_view, 7> kMakers = {
+        "torch.from_numpy", "torch.tensor",      "torch.as_tensor", "torch.Tensor",
+        "torch.LongTensor", "torch.FloatTensor", "torch.autograd.Variable"};
     const Nodes given = call->list("args");
     const bool makes = std::find(kMakers.begin(), kMakers.end(), names_.callee(call)) != kMakers.end();
-    if (is_columns_ || !makes || given.size() != 1 || !given[0]->is(Kind::name)) return false;
-    if (names_.place(given[0]) < 0 || is_setting(names_, given[0]) || !stays(given[0]) ||
-        columns_of(names_, given[0]))
-      return false;
-    add(call, given[0]->text, 0);
-    return true;
+    return makes && given.size() == 1 && given[0]->is(Kind::name) ? tensor_in(given[0], call) : std::nullopt;
   }
 
-  /// A variable that the steps do not change.
-  bool is_whole_tensor(const Node* name) {
+  /// The samples of a variable, or of the tensor `made` of one: it keeps its value in the steps, or it is a batch that
+  /// they take.
+  std::optional<Rows> tensor_in(const Node* name, const Node* made) {
     const int place = names_.place(name);
-    if (is_columns_ || place < 0 || names_.definition(name) != nullptr || is_setting(names_, name))
-      return false;
-    if (!stays(name) || columns_of(names_, name)) return false;
-    add(name, name->text, 0);
-    return true;
+    if (place < 0 || names_.definition(name) != nullptr || is_setting(names_, name) || columns_of(names_, name))
+      return std::nullopt;
+    SharedTensor tensor{std::string(names_.tree().text(*made)), std::string(name->text), 0, {made}};
+    std::vector<Value> values = names_.values(place);
+    if (!stays(name)) {
+      bool is_certain = false;
+      values = values_before(names_, scope_, name, is_certain);
+      const bool of_loop = values.size() == 1 && values[0].element && statement_of(values[0].node) == inner_loop_;
+      if (values.size() != 1 || values[0].augmented || (!is_certain && !of_loop)) return std::nullopt;
+      tensor.assigned = statement_of(values[0].node);
+      tensor.are_random_rows = are_random_rows(values[0]);
+    }
+    const bool agree = std::all_of(values.begin(), values.end(),
+                                   [&](const Value& value) { return drawn_.agree(value.node); });
+    if (!agree) return std::nullopt;
+    tensor.dimension = is_state(values) ? 1 : 0;
+    add(std::move(tensor));
+    return Rows{is_state(values) ? 1 : 0, is_state(values) ? 3 : 0};
+  }
+
+  bool are_random_rows(const Value& value) {
+    return value.element ? value.node->is(Kind::call) && drawn_.are_random_rows(value.node, value.part)
+                         : drawn_.are_random_rows(value.node, value.part);
+  }
+
+  /// Whether a variable holds the first state of recurrent layers, [layers, samples, size].
+  bool is_state(const std::vector<Value>& values) const {
+    return !values.empty() && std::all_of(values.begin(), values.end(), [&](const Value& value) {
+      const Node* made = value.node;
+      while (made->is(Kind::call) && made->child("func")->is(Kind::attribute) && names_.callee(made).empty())
+        made = made->child("func")->child("value");  // torch.zeros(…).to(device)
+      const std::string callee = made->is(Kind::call) ? names_.callee(made) : "";
+      return value.part < 0 && (callee == "torch.zeros" || callee == "torch.randn") && made->list("args").size() == 3;
+    });
   }
 
   /// Whether the value of a variable stays the same in the steps.
@@ -133,27 +194,35 @@ class ShareReader {
     });
   }
 
-  void add(const Node* mention, std::string_view variable, int dimension) {
-    const std::string text(names_.tree().text(*mention));
-    std::string name(variable);
-    for (const SharedTensor& one : share_.tensors)
-      if (one.name == name && one.text != text) name += "_";
-    const auto known = std::find_if(share_.tensors.begin(), share_.tensors.end(),
-                                    [&](const SharedTensor& one) { return one.text == text; });
+  void add(SharedTensor tensor) {
+    const auto known = std::find_if(share_.tensors.begin(), share_.tensors.end(), [&](const SharedTensor& one) {
+      return one.text == tensor.text && one.assigned == tensor.assigned;
+    });
     if (known == share_.tensors.end()) {
-      share_.tensors.push_back({text, name, dimension, {mention}});
-    } else if (std::find(known->mentions.begin(), known->mentions.end(), mention) == known->mentions.end()) {
-      known->mentions.push_back(mention);
+      for (const SharedTensor& one : share_.tensors)
+        if (one.name == tensor.name) tensor.name += "_";
+      share_.tensors.push_back(std::move(tensor));
+    } else if (std::find(known->mentions.begin(), known->mentions.end(), tensor.mentions[0]) == known->mentions.end()) {
+      known->mentions.push_back(tensor.mentions[0]);
     }
   }
 
-  /// Whether the step uses tensors as a whole.
-  bool is_whole() const { return !is_columns_ && !share_.tensors.empty(); }
+  /// The tensors whose part is taken before the loop come first.
+  void sort_tensors() {
+    std::stable_sort(share_.tensors.begin(), share_.tensors.end(), [](const SharedTensor& a, const SharedTensor& b) {
+      return (a.assigned == nullptr ? 0 : a.assigned->begin) < (b.assigned == nullptr ? 0 : b.assigned->begin);
+    });
+    // A state has its samples along another axis than the tensor that tells their number.
+    const auto of_samples = std::find_if(share_.tensors.begin(), share_.tensors.end(), [&](const SharedTensor& one) {
+      return one.dimension == 0 && one.assigned == share_.tensors.front().assigned;
+    });
+    if (of_samples != share_.tensors.end()) std::rotate(share_.tensors.begin(), of_samples, of_samples + 1);
+  }
 
   /// `text[i:i + n]` of a tensor [rows, columns], or `text[:, i:i + n]` of [columns, rows].
   bool is_rows_of_columns(const Node* subscript) {
     const Node* name = subscript->child("value");
-    if (!name->is(Kind::name) || !stays(name) || is_whole()) return false;
+    if (!name->is(Kind::name) || !stays(name)) return false;
     const std::optional<Columns> columns = columns_of(names_, name);
     if (!columns || !takes_rows(names_, subscript->child("slice"), columns->dimension)) return false;
     use_columns(name, *columns);
@@ -161,16 +230,14 @@ class ShareReader {
   }
 
   void use_columns(const Node* name, const Columns& columns) {
-    is_columns_ = true;
     size_ = columns.size;
-    add(name, name->text, columns.dimension);
+    add({std::string(name->text), std::string(name->text), columns.dimension, {name}});
   }
 
   /// `get_batch(text, i)`: a function that returns such rows of its argument.
   bool is_rows_by_function(const Node* call) {
     const Node* own = names_.called_function(call);
-    if (is_whole() || own == nullptr ||
-        names_.derives(class_of(own) != nullptr ? class_of(own) : own, {"torch.nn.Module"}))
+    if (own == nullptr || names_.derives(class_of(own) != nullptr ? class_of(own) : own, {"torch.nn.Module"}))
       return false;
     const Nodes parameters = own->child("args")->list("args");
     for (size_t i = 0; i < call->list("args").size() && i < parameters.size(); ++i) {
@@ -199,20 +266,25 @@ class ShareReader {
     });
   }
 
-  /// Of text in columns, the model may also receive hidden states. It treats columns by themselves, as it
-  /// does the samples of a batch.
-  size_t inputs_of(const Node* call) {
-    const Nodes given = call->list("args");
-    if (!applies_model(call)) return 0;
-    if (!is_columns_) return treats_rows_alone(names_, call) ? given.size() : 0;
-    for (const Node* state : given.subspan(1)) {
+  /// Of rows that are drawn at random, and of text in columns, the model is taken to treat the samples alike, as with a
+  /// loader. Of text in columns, it may also receive hidden states.
+  std::optional<Rows> apply(const Node* call, const RowsOfArguments& given, int part) {
+    if (!is_columns_) {
+      const std::optional<Rows> found = apply_layers(names_, call, given, part);
+      const bool is_known = std::all_of(share_.tensors.begin(), share_.tensors.end(), [](const SharedTensor& one) {
+        return one.are_random_rows || one.dimension == 1;
+      });
+      return found || !is_known || !applies_model(call) ? found : std::optional<Rows>(Rows());
+    }
+    if (!applies_model(call) || !given[0]) return std::nullopt;
+    for (const Node* state : call->list("args").subspan(1)) {
       if (state->is(Kind::tuple)) {
         for (const Node* one : state->list("elts")) hidden_.push_back(detached(one));
       } else {
         hidden_.push_back(detached(state));
       }
     }
-    return has_columns_first(call) ? 1 : 0;
+    return has_columns_first(call) ? std::optional<Rows>(Rows()) : std::nullopt;
   }
 
   /// The variable in `state.detach()`, or in `detach(state)`.
@@ -306,9 +378,7 @@ class ShareReader {
 
   // --- what else reads values of the step
 
-  bool is_of_step(const Node* statement) const {
-    return statement == statement_ || statement == share_.loss || statements_.contains(statement);
-  }
+  bool is_of_step(const Node* statement) const { return of_steps_->contains(statement); }
 
   /// The assignment whose value a mention reads, as far as the order of the text tells; null: one of the
   /// loop's last round, or none.
@@ -324,37 +394,81 @@ class ShareReader {
     return wraps ? nullptr : found;
   }
 
-  /// Values of the step cover the samples of one process, so nothing else may read them.
+  /// Values of the step cover the samples of one process. What else reads them receives those of all.
   bool check_uses() {
     for (const int place : followed_) {
       for (const Node* mention : names_.mentions(place)) {
         if (mention->store || is_of_step(statement_of(mention))) continue;
-        if (is_loss(mention) ? is_after_backward(mention) : is_row_count(mention)) continue;
         const Node* assigned = assignment_before(mention);
+        // After the backward pass, the loss is that of all processes.
+        const bool is_whole_loss = is_loss(mention) && (mention->begin > statement_->end || assigned == nullptr);
+        if (is_whole_loss || is_row_count(mention)) continue;
         if (assigned != nullptr && !is_of_step(assigned)) continue;
-        return fail(
-            mention,
-            is_loss(mention)
-                ? "read the loss after the backward pass, where it is that of all processes"
-                : "it covers the samples of one process; compute what is shown anew, under torch.no_grad()");
+        if (!read_whole(mention, assigned))
+          return fail(mention, "it covers the samples of one process; compute what is shown anew, under torch.no_grad()");
       }
     }
     return true;
   }
 
-  bool is_loss(const Node* mention) const { return mention->text == share_.loss_name; }
-  bool is_after_backward(const Node* mention) const {
-    return mention->begin > statement_->end || mention->begin < share_.loss->begin;
+  /// Notes that a mention reads a value of the step, of all samples.
+  bool read_whole(const Node* mention, const Node* assigned) {
+    const bool is_mean = rows_->means().contains(names_.place(mention));
+    if (is_columns_ || assigned == nullptr || function_of(mention) != function_ || mention->inside_fstring) return false;
+    int dimension = -1;
+    for (const Value& value : names_.values(names_.place(mention))) {
+      if (statement_of(value.node) != assigned || is_mean) continue;
+      const std::optional<Rows> found = rows_->rows_of(value, mention->text);
+      if (!found) return false;
+      dimension = found->axis;
+    }
+    if (!is_mean && dimension < 0) return false;
+    // Where the value is joined, all processes must come by.
+    if (assigned->parent != statement_->parent || assigned->role != statement_->role) return false;
+    for (ReadValue& known : share_.read) {
+      if (known.assigned != assigned || known.name != mention->text) continue;
+      known.mentions.push_back(mention);
+      return true;
+    }
+    share_.read.push_back({std::string(mention->text), assigned, dimension, {mention}});
+    return true;
   }
+
+  bool is_loss(const Node* mention) const { return mention->text == share_.loss_name; }
   /// `len(data)` of rows of text
   bool is_row_count(const Node* mention) const {
     return is_columns_ && share_.tensors.front().dimension == 1 && mention->parent->is(Kind::call) &&
            names_.qualified(mention->parent->child("func")) == "len";
   }
 
+  /// Whether a step is made, and when the loop ends, must be decided alike by all processes.
+  bool check_conditions() {
+    bool holds = true;
+    const auto check = [&](const Node* node) {
+      for (const Node* around = node->parent; holds && around != nullptr && around != share_.loop; around = around->parent) {
+        if (around->is_function()) break;
+        if (!around->is(Kind::if_) && !around->is(Kind::while_)) continue;
+        if (!drawn_.agree(around->child("test")))
+          holds = fail(around->child("test"), "the processes may not agree about it");
+      }
+    };
+    check(statement_);
+    const Node* test = share_.loop->child(share_.loop->is(Kind::while_) ? "test" : "iter");
+    if (!drawn_.agree(test) && share_.loop->is(Kind::while_)) return fail(test, "the processes may not agree about it");
+    walk(*share_.loop, [&](const Node& node) {
+      if (node.is_function() || node.is(Kind::lambda)) return false;
+      if (node.is(Kind::break_) || node.is(Kind::continue_) || node.is(Kind::return_)) check(&node);
+      return holds;
+    });
+    return holds;
+  }
+
   bool is_loss_read() const {
-    for (const Node* mention : names_.mentions(names_.place(share_.loss->list("targets")[0]))) {
-      if (!mention->store && !is_of_step(statement_of(mention))) return true;
+    for (const Node* mention : names_.mentions(names_.place(backward_->child("func")->child("value")))) {
+      const bool is_given = std::any_of(share_.read.begin(), share_.read.end(), [&](const ReadValue& one) {
+        return std::find(one.mentions.begin(), one.mentions.end(), mention) != one.mentions.end();
+      });
+      if (!mention->store && !is_given && !is_of_step(statement_of(mention))) return true;
     }
     return false;
   }
@@ -362,12 +476,15 @@ class ShareReader {
   const Names& names_;
   const TorchProgram& program_;
   const Node* backward_;
+  const bool is_columns_;
+  DrawnBatches drawn_;
+  std::optional<RowWise> rows_;
+  const std::set<const Node*>* of_steps_ = nullptr;
   const Node* statement_ = nullptr;
   const Node* function_ = nullptr;
   const Node* inner_loop_ = nullptr;
   const Node* scope_ = nullptr;
   const Node* size_ = nullptr;
-  bool is_columns_ = false;
   TorchShare share_;
   std::vector<const Node*> hidden_;
   std::set<const Node*> statements_;
@@ -377,12 +494,36 @@ class ShareReader {
 
 }  // namespace
 
-std::optional<TorchShare> read_share(const Names& names, const TorchProgram& program, const Node* backward,
-                                     std::string& why) {
-  ShareReader reader(names, program, backward);
-  std::optional<TorchShare> share = reader.read();
-  why = reader.why();
-  return share;
+std::vector<TorchShare> read_shares(const Names& names, const TorchProgram& program,
+                                    const std::vector<const Node*>& backwards, const Node*& refused,
+                                    std::string& why) {
+  std::deque<ShareReader> readers;  // which do not move
+  std::set<const Node*> of_steps;
+  for (const Node* backward : backwards) {
+    const Node* loop = steps_loop(names, backward);
+    bool found = false;
+    refused = backward;
+    for (const bool is_columns : {true, false}) {
+      if (loop == nullptr || found) break;
+      ShareReader& reader = readers.emplace_back(names, program, backward, loop, is_columns);
+      found = reader.read();
+      if (found) continue;
+      if (why.empty()) why = reader.why();
+      readers.pop_back();
+    }
+    if (!found) return {};
+    of_steps.insert(readers.back().statements().begin(), readers.back().statements().end());
+  }
+  std::vector<TorchShare> shares;
+  for (size_t i = 0; i < readers.size(); ++i) {
+    refused = backwards[i];
+    const std::optional<TorchShare> share = readers[i].finish(of_steps);
+    why = readers[i].why();
+    if (!share) return {};
+    shares.push_back(*share);
+  }
+  refused = nullptr;
+  return shares;
 }
 
 }  // namespace telar::weave
