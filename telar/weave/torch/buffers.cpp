@@ -45,9 +45,8 @@ void write_buffers_of(TorchWeaving& w, const TorchModel& model) {
     const std::string buffer = w.names.fresh("buffer");
     const std::string broadcast = w.dialect.is_horovod() ? ".broadcast_(" : ".broadcast(";
     w.dialect.use(loop);
-    w.edits.after(*loop,
-                  {"for " + buffer + " in " + w.text(*applied.front()->child("func")) + ".buffers():",
-                   "    " + w.dialect.module() + broadcast + buffer + ", 0)"});
+    w.edits.after(*loop, {"for " + buffer + " in " + w.text(*applied.front()->child("func")) + ".buffers():",
+                          "    " + w.dialect.module() + broadcast + buffer + ", 0)"});
     w.edits.explain(loop->line, "all processes take rank 0's running statistics",
                     "they evaluate the same model, so they decide the same");
   }

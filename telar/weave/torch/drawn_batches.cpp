@@ -20,7 +20,8 @@ std::string_view generator_method(const Names& names, const Node* call, bool& is
   for (const Node* made : names.origins(function->child("value"))) {
     if (!made->is(Kind::call)) continue;
     const std::string callee = names.callee(made);
-    if (callee != "numpy.random.default_rng" && callee != "numpy.random.RandomState" && callee != "random.Random")
+    if (callee != "numpy.random.default_rng" && callee != "numpy.random.RandomState" &&
+        callee != "random.Random")
       continue;
     is_seeded = !made->list("args").empty() || !made->list("keywords").empty();
     return function->text;
@@ -29,36 +30,50 @@ std::string_view generator_method(const Names& names, const Node* call, bool& is
 }
 
 bool draws_at_random(const std::string& callee) {
-  static const Words others = {"torch.normal", "torch.bernoulli", "torch.multinomial", "sklearn.utils.shuffle",
-                               "sklearn.model_selection.train_test_split"};
-  return callee.starts_with("torch.rand") || callee.starts_with("numpy.random.") || callee.starts_with("random.") ||
-         others.contains(callee);
+  static const Words others = {"torch.normal", "torch.bernoulli", "torch.multinomial",
+                               "sklearn.utils.shuffle", "sklearn.model_selection.train_test_split"};
+  return callee.starts_with("torch.rand") || callee.starts_with("numpy.random.") ||
+         callee.starts_with("random.") || others.contains(callee);
 }
 
 /// Functions outside the program that compute the same in all processes.
 bool is_known(const std::string& callee) {
-  static const Words builtins = {"range", "len",    "zip",  "enumerate", "list",  "tuple", "int",      "float",
-                                 "min",   "max",    "sum",  "sorted",    "map",   "abs",   "round",    "reversed",
-                                 "dict",  "iter",   "next", "slice",     "print", "bool",  "str",      "isinstance",
-                                 "any",   "all",    "type", "divmod",    "pow",   "hasattr"};
+  static const Words builtins = {
+      "range", "len",    "zip", "enumerate",  "list",  "tuple",    "int",  "float",  "min",  "max",
+      "sum",   "sorted", "map", "abs",        "round", "reversed", "dict", "iter",   "next", "slice",
+      "print", "bool",   "str", "isinstance", "any",   "all",      "type", "divmod", "pow",  "hasattr"};
   return callee.starts_with("torch.") || callee.starts_with("numpy.") || callee.starts_with("math.") ||
          callee.starts_with("itertools.") || callee.starts_with("tqdm.") || builtins.contains(callee);
 }
 
 bool makes_tensor(const std::string& callee) {
-  static const Words names = {"torch.tensor",      "torch.Tensor",     "torch.as_tensor",  "torch.from_numpy",
-                              "torch.LongTensor",  "torch.FloatTensor", "torch.stack",     "torch.DoubleTensor",
-                              "torch.IntTensor",   "torch.BoolTensor", "numpy.array",      "numpy.asarray",
-                              "numpy.stack",       "numpy.vstack",     "torch.vstack",     "list",
-                              "torch.autograd.Variable", "torch.nn.utils.rnn.pad_sequence"};
+  static const Words names = {"torch.tensor",
+                              "torch.Tensor",
+                              "torch.as_tensor",
+                              "torch.from_numpy",
+                              "torch.LongTensor",
+                              "torch.FloatTensor",
+                              "torch.stack",
+                              "torch.DoubleTensor",
+                              "torch.IntTensor",
+                              "torch.BoolTensor",
+                              "numpy.array",
+                              "numpy.asarray",
+                              "numpy.stack",
+                              "numpy.vstack",
+                              "torch.vstack",
+                              "list",
+                              "torch.autograd.Variable",
+                              "torch.nn.utils.rnn.pad_sequence"};
   return names.contains(callee);
 }
 
 /// Methods that leave the rows of a tensor or array in place.
 bool keeps_rows(std::string_view method) {
-  static const Words names = {"to",    "cuda", "cpu",    "float",  "double",     "long",    "int",  "bool",  "detach",
-                              "clone", "type", "astype", "numpy",  "contiguous", "type_as", "half", "tolist", "copy",
-                              "requires_grad_", "pin_memory"};
+  static const Words names = {"to",   "cuda",   "cpu",   "float",          "double",
+                              "long", "int",    "bool",  "detach",         "clone",
+                              "type", "astype", "numpy", "contiguous",     "type_as",
+                              "half", "tolist", "copy",  "requires_grad_", "pin_memory"};
   return names.contains(method);
 }
 
@@ -130,7 +145,8 @@ bool DrawnBatches::reach_name(const Node* name) {
     const Node* parent = mention->parent;
     if (!in_training(mention)) continue;
     const bool put = parent->is(Kind::subscript) && parent->store && mention->role == "value";
-    const bool grows = parent->is(Kind::attribute) && parent->parent->is(Kind::call) && parent->role == "func" &&
+    const bool grows = parent->is(Kind::attribute) && parent->parent->is(Kind::call) &&
+                       parent->role == "func" &&
                        (parent->text == "append" || parent->text == "extend" || parent->text == "insert");
     const bool moves = parent->is(Kind::call) && mention->role == "args" && shuffles(names_, parent);
     if ((put || grows) && !reach(statement_of(mention))) return false;
@@ -144,7 +160,8 @@ bool DrawnBatches::applies_layers(const Node* call) const {
   return std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
     const Node* owner = origin->is(Kind::call) ? names_.definition(origin->child("func")) : nullptr;
     const bool is_layer = origin->is(Kind::call) && names_.callee(origin).starts_with("torch.nn.");
-    return is_layer || (owner != nullptr && owner->is(Kind::class_def) && names_.derives(owner, {"torch.nn.Module"}));
+    return is_layer ||
+           (owner != nullptr && owner->is(Kind::class_def) && names_.derives(owner, {"torch.nn.Module"}));
   });
 }
 
@@ -180,7 +197,8 @@ bool DrawnBatches::is_random_vector(const Node* expression, int depth) {
   if (expression == nullptr || depth == 0) return false;
   if (expression->is(Kind::subscript)) {
     const Node* slice = expression->child("slice");
-    const bool cuts = names_.tree().text(*slice).find(':') != std::string_view::npos && slice->is(Kind::other);
+    const bool cuts =
+        names_.tree().text(*slice).find(':') != std::string_view::npos && slice->is(Kind::other);
     return cuts && is_random_vector(expression->child("value"), depth - 1);
   }
   if (expression->is(Kind::name) || expression->is(Kind::attribute)) {
@@ -195,7 +213,8 @@ bool DrawnBatches::is_random_vector(const Node* expression, int depth) {
       if (!value.node->is(Kind::call)) return false;
       const Node* function = value.node->child("func");
       const std::string callee = names_.callee(value.node);
-      if (callee == "torch.split" || callee == "torch.chunk" || callee == "numpy.array_split" || callee == "numpy.split")
+      if (callee == "torch.split" || callee == "torch.chunk" || callee == "numpy.array_split" ||
+          callee == "numpy.split")
         return is_random_vector(value.node->list("args")[0], depth - 1);
       return function->is(Kind::attribute) && (function->text == "split" || function->text == "chunk") &&
              is_random_vector(function->child("value"), depth - 1);
@@ -207,13 +226,14 @@ bool DrawnBatches::is_random_vector(const Node* expression, int depth) {
   const std::string callee = names_.callee(expression);
   bool is_seeded = false;
   const std::string_view of_generator = generator_method(names_, expression, is_seeded);
-  const std::string_view drawn = !of_generator.empty()                  ? of_generator
+  const std::string_view drawn = !of_generator.empty()                 ? of_generator
                                  : callee.starts_with("numpy.random.") ? std::string_view(callee).substr(13)
                                  : callee.starts_with("random.")       ? std::string_view(callee).substr(7)
-                                                                        : "";
+                                                                       : "";
   if (callee == "torch.randperm" || callee == "torch.randint" || callee == "torch.multinomial") return true;
   if (drawn == "permutation" || drawn == "sample") return true;
-  const bool has_size = names_.argument(expression, "size", -1) != nullptr || names_.argument(expression, "k", -1) != nullptr;
+  const bool has_size =
+      names_.argument(expression, "size", -1) != nullptr || names_.argument(expression, "k", -1) != nullptr;
   if (drawn == "choice" || drawn == "choices") return has_size || given.size() > 1;
   if (drawn == "randint" || drawn == "integers") return has_size || given.size() > 2;
   if (makes_tensor(callee) && !given.empty()) return is_random_vector(given[0], depth - 1);
@@ -228,7 +248,8 @@ bool DrawnBatches::is_list_of_random(const Node* expression, int depth) {
   };
   if (expression->is(Kind::list_comp) || expression->is(Kind::generator)) {
     const Nodes generators = expression->list("generators");
-    return generators.size() == 1 && generators[0]->list("ifs").empty() && over_random(generators[0]->child("iter"));
+    return generators.size() == 1 && generators[0]->list("ifs").empty() &&
+           over_random(generators[0]->child("iter"));
   }
   if (!expression->is(Kind::name)) return false;
   const int place = names_.place(expression);
@@ -243,7 +264,9 @@ bool DrawnBatches::is_list_of_random(const Node* expression, int depth) {
   return found;
 }
 
-bool DrawnBatches::are_random_rows(const Node* expression, int part) { return is_random(expression, part, kDepth); }
+bool DrawnBatches::are_random_rows(const Node* expression, int part) {
+  return is_random(expression, part, kDepth);
+}
 
 bool DrawnBatches::is_random(const Node* expression, int part, int depth) {
   if (expression == nullptr || depth == 0) return false;
@@ -254,8 +277,10 @@ bool DrawnBatches::is_random(const Node* expression, int part, int depth) {
     const Node* first = slice->is(Kind::tuple) ? slice->list("elts")[0] : slice;
     if (is_random_vector(first, depth - 1)) return true;
     const Node* of = expression->child("value");
-    const bool cuts = slice->is(Kind::other) && names_.tree().text(*slice).find(':') != std::string_view::npos;
-    return cuts && (is_random(of, -1, depth - 1) || ((of->is(Kind::name) || of->is(Kind::attribute)) && is_shuffled(of)));
+    const bool cuts =
+        slice->is(Kind::other) && names_.tree().text(*slice).find(':') != std::string_view::npos;
+    return cuts && (is_random(of, -1, depth - 1) ||
+                    ((of->is(Kind::name) || of->is(Kind::attribute)) && is_shuffled(of)));
   }
   if (expression->is(Kind::call)) return is_random_call(expression, part, depth);
   if (part < 0 && is_list_of_random(expression, depth)) return true;
@@ -266,11 +291,13 @@ bool DrawnBatches::is_random(const Node* expression, int part, int depth) {
   // Of several values, those of the training count: x = torch.tensor(x), in a later line.
   int known = 0;
   for (const Value& value : names_.values(place)) {
-    const bool is_itself = value.node->is(Kind::call) && value.part < 0 && makes_tensor(names_.callee(value.node)) &&
-                           !value.node->list("args").empty() && names_.place(value.node->list("args")[0]) == place;
+    const bool is_itself = value.node->is(Kind::call) && value.part < 0 &&
+                           makes_tensor(names_.callee(value.node)) && !value.node->list("args").empty() &&
+                           names_.place(value.node->list("args")[0]) == place;
     if (value.augmented || !in_training(value.node) || is_itself) continue;
-    const bool holds = value.element ? value.node->is(Kind::call) && is_random_call(value.node, value.part, depth - 1)
-                                     : is_random(value.node, value.part, depth - 1);
+    const bool holds = value.element
+                           ? value.node->is(Kind::call) && is_random_call(value.node, value.part, depth - 1)
+                           : is_random(value.node, value.part, depth - 1);
     const bool empty = value.node->is(Kind::list) && value.node->list("elts").empty();
     if (!holds && !(empty && is_list_of_random(expression, depth))) return false;
     ++known;
@@ -294,7 +321,8 @@ bool DrawnBatches::is_random_call(const Node* call, int part, int depth) {
     return found && holds;
   }
   const std::string callee = names_.callee(call);
-  static const Words of_independent = {"torch.rand", "torch.randn", "numpy.random.rand", "numpy.random.randn"};
+  static const Words of_independent = {"torch.rand", "torch.randn", "numpy.random.rand",
+                                       "numpy.random.randn"};
   if (of_independent.contains(callee)) return given.size() > 1;
   if (given.empty()) {
     return callee.empty() && function->is(Kind::attribute) && keeps_rows(function->text) &&

@@ -77,9 +77,10 @@ std::string of_first_rank(TorchWeaving& w, const Node* at) {
                         "    return first" + moved + "first"},
                        at);
   } else {
-    w.dialect.function({"def " + name + "(value):", "    first = [value]",
-                        "    " + module + ".broadcast_object_list(first)", "    return first[0]" + moved + "first[0]"},
-                       at);
+    w.dialect.function(
+        {"def " + name + "(value):", "    first = [value]", "    " + module + ".broadcast_object_list(first)",
+         "    return first[0]" + moved + "first[0]"},
+        at);
   }
   return name;
 }

@@ -24,11 +24,12 @@ std::vector<const Node*> sizes_of(const std::vector<const Node*>& given) {
 /// Whether a variable counts the rounds of a loop: `for i in range(n)`.
 bool counts_rounds(const Names& names, const Node* name) {
   const auto& values = names.values(names.place(name));
-  return name->is(Kind::name) && !values.empty() && std::all_of(values.begin(), values.end(), [&](const Value& value) {
-    const bool counted = value.element && value.node->is(Kind::call);
-    const std::string callee = counted ? names.callee(value.node) : "";
-    return (callee == "range" && value.part < 0) || (callee == "enumerate" && value.part == 0);
-  });
+  return name->is(Kind::name) && !values.empty() &&
+         std::all_of(values.begin(), values.end(), [&](const Value& value) {
+           const bool counted = value.element && value.node->is(Kind::call);
+           const std::string callee = counted ? names.callee(value.node) : "";
+           return (callee == "range" && value.part < 0) || (callee == "enumerate" && value.part == 0);
+         });
 }
 
 bool is_index(const Names& names, const Node* node) {
@@ -55,8 +56,8 @@ std::optional<int> constant_of(const Names& names, const Node* expression) {
     const std::optional<int> of = constant_of(names, expression->child("operand"));
     return of ? std::optional<int>(-*of) : std::nullopt;
   }
-  const bool counts = expression->is(Kind::call) && names.callee(expression) == "len" &&
-                      expression->list("args").size() == 1;
+  const bool counts =
+      expression->is(Kind::call) && names.callee(expression) == "len" && expression->list("args").size() == 1;
   if (!counts && !expression->is(Kind::name) && !expression->is(Kind::attribute)) return std::nullopt;
   const auto origins = names.origins(counts ? expression->list("args")[0] : expression);
   if (origins.size() != 1) return std::nullopt;
@@ -87,16 +88,20 @@ bool RowWise::counts_samples(const Node* expression) {
     return function->is(Kind::attribute) && function->text == "size" &&
            has_axis(function->child("value"), constant_of(names_, given[0]));
   }
+  // batch * length: all steps of the samples, one after another.
+  if (expression->is(Kind::bin_op) && expression->child("op")->is(Kind::mult))
+    return counts_samples(expression->child("left"));
   if (!expression->is(Kind::name)) return false;
   bool is_certain = false;
   const auto values = values_before(names_, scope_, expression, is_certain);
   return is_certain && std::all_of(values.begin(), values.end(), [&](const Value& value) {
-    if (value.element || value.augmented) return false;
-    if (value.part < 0) return counts_samples(value.node);
-    const Node* of = value.node->is(Kind::call) ? value.node->child("func") : value.node;  // n, k = x.shape
-    const bool is_shape = of->is(Kind::attribute) && (of->text == "shape" || of->text == "size");
-    return is_shape && has_axis(of->child("value"), value.part);
-  });
+           if (value.element || value.augmented) return false;
+           if (value.part < 0) return counts_samples(value.node);
+           const Node* of =
+               value.node->is(Kind::call) ? value.node->child("func") : value.node;  // n, k = x.shape
+           const bool is_shape = of->is(Kind::attribute) && (of->text == "shape" || of->text == "size");
+           return is_shape && has_axis(of->child("value"), value.part);
+         });
 }
 
 /// `operation` of samples, with the arguments after the tensor.
@@ -115,14 +120,17 @@ RowWise::Answer RowWise::shaped(std::string_view operation, const Rows& rows,
     return is_other ? at(axis, rows.dims) : none(call);
   if (operation == "view" || operation == "reshape") {
     const auto sizes = sizes_of(given);
-    const bool keeps = axis == 0 && !sizes.empty() &&
-                       (names_.tree().text(*sizes[0]) == "-1" || counts_samples(sizes[0]));
+    const bool keeps =
+        axis == 0 && !sizes.empty() && (names_.tree().text(*sizes[0]) == "-1" || counts_samples(sizes[0]));
     return keeps ? at(0, static_cast<int>(sizes.size())) : none(call);
   }
   if (operation == "flatten") return axis == 0 && (first == nullptr || dim == 1) ? at(0, 0) : none(call);
   if (operation == "squeeze") {
     if (first == nullptr) return axis == 0 ? at(0, 0) : none(call);
-    return is_other ? at(*dim > 0 ? axis_without({axis, axis + 2}, *dim) : *dim == 0 ? axis - 1 : axis, 0)
+    return is_other ? at(*dim > 0    ? axis_without({axis, axis + 2}, *dim)
+                         : *dim == 0 ? axis - 1
+                                     : axis,
+                         0)
                     : none(call);
   }
   if (operation == "unsqueeze" || operation == "stack") {
@@ -216,8 +224,9 @@ RowWise::Answer RowWise::rows_of_list(const Node* list) {
   }
   for (const Node* mention : names_.mentions(names_.place(list))) {
     const Node* method = mention->parent;
-    const bool appends = is_inside(mention, scope_) && method->is(Kind::attribute) && method->text == "append" &&
-                         method->parent->is(Kind::call) && method->parent->list("args").size() == 1;
+    const bool appends = is_inside(mention, scope_) && method->is(Kind::attribute) &&
+                         method->text == "append" && method->parent->is(Kind::call) &&
+                         method->parent->list("args").size() == 1;
     if (!appends) continue;
     statements_.insert(statement_of(mention));
     all.push_back(rows(method->parent->list("args")[0]));

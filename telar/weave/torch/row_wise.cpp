@@ -129,8 +129,9 @@ std::vector<Value> values_before(const Names& names, const Node* scope, const No
   const Node* last = nullptr;
   for (const Value& value : names.values(names.place(name))) {
     if (!is_inside(value.node, scope) || value.node == scope) continue;
-    all.push_back(value);
     const Node* statement = statement_of(value.node);
+    if (statement == scope && scope->is_function()) continue;  // a parameter's default
+    all.push_back(value);
     if (!value.augmented && precedes(statement) && (last == nullptr || statement->begin > last->begin))
       last = statement;
   }
@@ -142,7 +143,8 @@ std::vector<Value> values_before(const Names& names, const Node* scope, const No
     if (statement->begin < reader->begin) return last != nullptr && statement->begin < last->begin;
     for (const Node* around = reader; around != nullptr && around != scope; around = around->parent) {
       const bool loops = around->is(Kind::for_) || around->is(Kind::while_);
-      if (loops && is_inside(statement, around) && (last == nullptr || !is_inside(last, around))) return false;
+      if (loops && is_inside(statement, around) && (last == nullptr || !is_inside(last, around)))
+        return false;
     }
     return true;
   });
@@ -164,8 +166,8 @@ bool RowWise::follow(const Node* name, const Visit& visit) {
   if (values.empty() || is_certain) return !values.empty() || fail(name);
   // It may also have the value from before.
   const auto& all = names_.values(place);
-  const bool is_inner = std::all_of(all.begin(), all.end(),
-                                    [&](const Value& value) { return is_inside(value.node, scope_); });
+  const bool is_inner =
+      std::all_of(all.begin(), all.end(), [&](const Value& value) { return is_inside(value.node, scope_); });
   return is_inner || names_.is_parameter(place) || fail(name);
 }
 
@@ -237,9 +239,43 @@ RowWise::Answer RowWise::rows_of_operation(const Node* operation) {
     const bool projects = is_operator(names_.tree(), left, right, "@") && is_parameter(names_, right);
     return projects && has_rows(left) ? rows(left) : none(operation);
   }
-  if (is_setting(names_, left) || is_parameter(names_, left)) return rows(right);
-  if (is_setting(names_, right) || is_parameter(names_, right)) return rows(left);
+  if (is_rowless(left)) return rows(right);
+  if (is_rowless(right)) return rows(left);
   return common({rows(left), rows(right)}, operation);
+}
+
+/// Whether a tensor has nothing to do with the samples: a parameter, or numbers of positions and what layers make of
+/// them.
+bool RowWise::is_rowless(const Node* expression, int depth) {
+  if (depth == 0) return false;
+  if (is_setting(names_, expression) || is_parameter(names_, expression)) return true;
+  if (expression->is(Kind::subscript)) return is_rowless(expression->child("value"), depth - 1);
+  if (expression->is(Kind::bin_op))
+    return is_rowless(expression->child("left"), depth - 1) &&
+           is_rowless(expression->child("right"), depth - 1);
+  if (expression->is(Kind::name)) {
+    bool is_certain = false;
+    const auto values = values_before(names_, scope_, expression, is_certain);
+    return is_certain && std::all_of(values.begin(), values.end(), [&](const Value& value) {
+             return value.part < 0 && !value.element && !value.augmented && is_rowless(value.node, depth - 1);
+           });
+  }
+  if (!expression->is(Kind::call)) return false;
+  const Node* function = expression->child("func");
+  const Nodes given = expression->list("args");
+  const std::string callee = names_.callee(expression);
+  if (callee == "torch.arange" || callee == "torch.linspace") return true;
+  if (callee.starts_with("math.") || callee.starts_with("numpy.sqrt"))
+    return std::all_of(given.begin(), given.end(),
+                       [&](const Node* one) { return is_rowless(one, depth - 1); });
+  if (!callee.empty() || !function->is(Kind::attribute)) return false;
+  const auto made = names_.origins(function);
+  const bool is_layer = !made.empty() && std::all_of(made.begin(), made.end(), [&](const Node* one) {
+    return one->is(Kind::call) && names_.callee(one).starts_with("torch.nn.");
+  });
+  if (is_layer) return given.size() == 1 && is_rowless(given[0], depth - 1);
+  return (keepers().contains(function->text) || function->text == "unsqueeze") &&
+         is_rowless(function->child("value"), depth - 1);
 }
 
 RowWise::Answer RowWise::common(const std::vector<Answer>& all, const Node* at) {
@@ -261,12 +297,13 @@ RowWise::Answer RowWise::rows_of_call(const Node* call, int part) {
     const bool joins = name == "cat" || name == "concat" || name == "stack";
     const Answer found = joins ? rows_of_list(given[0]) : rows(given[0]);
     if (!found) return none(call);
-    if (name == "bmm") return found->axis == 0 && others.size() == 1 && has_rows(others[0]) ? found : none(call);
+    if (name == "bmm")
+      return found->axis == 0 && others.size() == 1 && has_rows(others[0]) ? found : none(call);
     return shaped(name, *found, others, call);
   }
   const std::string_view method = function->is(Kind::attribute) && qualified.empty() ? function->text : "";
   if (keepers().contains(method) || functions().contains(method)) return rows(function->child("value"));
-  static const Words shapes = {"view",    "reshape",  "squeeze", "unsqueeze", "flatten",
+  static const Words shapes = {"view",    "reshape",   "squeeze", "unsqueeze", "flatten",
                                "permute", "transpose", "mean",    "sum"};
   if (shapes.contains(method)) {
     const Answer found = rows(function->child("value"));
@@ -277,7 +314,7 @@ RowWise::Answer RowWise::rows_of_call(const Node* call, int part) {
 
 /// What the model, or a layer, computes.
 RowWise::Answer RowWise::rows_of_layers(const Node* call, int part) {
-  if (call->list("args").empty() || !call->list("keywords").empty()) return none(call);
+  if (call->list("args").empty()) return none(call);
   RowsOfArguments rows_of_arguments;
   for (const Node* given : call->list("args")) {
     const bool is_rowless = given->literal == Literal::null || is_setting(names_, given);
@@ -352,15 +389,18 @@ bool RowWise::is_mean(const Node* expression) {
     case Kind::name:
       means_.insert(names_.place(expression));
       return follow(expression, [&](const Value& value) {
+        if (value.node->literal == Literal::null) return true;  // loss = None, where forward() has no targets
         if (!in_progress_.emplace(value.node, kMean).second) return true;  // loss = loss + …, in a loop
         const bool adds = value.augmented && (statement_of(value.node)->child("op")->is(Kind::add) ||
                                               statement_of(value.node)->child("op")->is(Kind::sub));
-        const bool holds = value.part < 0 && !value.element && (adds || !value.augmented) &&
-                           ((adds && is_free(value.node)) || is_mean(value.node));
+        const bool of_model =
+            mean_ && value.node->is(Kind::call) && value.part >= 0 && mean_(value.node, value.part);
+        const bool holds = of_model || (value.part < 0 && !value.element && (adds || !value.augmented) &&
+                                        ((adds && is_free(value.node)) || is_mean(value.node)));
         in_progress_.erase({value.node, kMean});
         return holds || fail(expression);
       });
-    case Kind::call: return mean_of_call(expression);
+    case Kind::call: return mean_of_call(expression) || (mean_ && mean_(expression, -1));
     case Kind::unary_op: return is_mean(expression->child("operand"));
     case Kind::bin_op: {
       const Node* left = expression->child("left");

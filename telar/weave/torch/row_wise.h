@@ -29,17 +29,20 @@ class RowWise {
   /// The samples of an expression that is an input. It is asked before anything else.
   using Input = std::function<std::optional<Rows>(const Node* expression)>;
   /// The samples of what a call of layers computes; nothing if it is not known to treat each row by itself.
-  using Apply =
-      std::function<std::optional<Rows>(const Node* call, const RowsOfArguments& given, int part)>;
+  using Apply = std::function<std::optional<Rows>(const Node* call, const RowsOfArguments& given, int part)>;
+  using Mean = std::function<bool(const Node* call, int part)>;
 
   /// `scope`: the loop or function in which values are followed. `has_axes`: whether the axes of the inputs are
   /// known, so that they can be followed through transpositions; otherwise these are not understood.
-  RowWise(const Names& names, const Node* scope, bool has_axes, Input input, Apply apply)
+  /// `mean`: whether a part of what a call of the model returns is a mean over the samples, as a loss that forward()
+  /// computes.
+  RowWise(const Names& names, const Node* scope, bool has_axes, Input input, Apply apply, Mean mean = {})
       : names_(names),
         scope_(scope),
         has_axes_(has_axes),
         input_(std::move(input)),
-        apply_(std::move(apply)) {}
+        apply_(std::move(apply)),
+        mean_(std::move(mean)) {}
 
   /// `part`: the index in a tuple; -1: the whole.
   std::optional<Rows> rows(const Node* expression, int part = -1);
@@ -91,6 +94,7 @@ class RowWise {
   bool counts_samples(const Node* expression);
   bool mean_of_call(const Node* call);
   bool is_free(const Node* expression);
+  bool is_rowless(const Node* expression, int depth = 8);
   bool compares_rows(const Node* call);
 
   const Names& names_;
@@ -98,6 +102,7 @@ class RowWise {
   bool has_axes_;
   Input input_;
   Apply apply_;
+  Mean mean_;
   std::set<int> followed_;
   std::set<int> means_;
   std::set<const Node*> statements_;
@@ -114,6 +119,13 @@ std::vector<Value> values_before(const Names& names, const Node* scope, const No
 /// forward() only consists of such layers. Nothing if they may mix samples. `part`: the index in a tuple.
 std::optional<Rows> apply_layers(const Names& names, const Node* call, const RowsOfArguments& given,
                                  int part = -1, int depth = 6);
+
+/// Whether a call of layers may return a tuple with this part; -1: a single value.
+bool may_return(const Names& names, const Node* call, int part);
+
+/// Whether a part of what forward() of a class returns is None or a mean over its arguments' samples, if its layers
+/// treat samples alike.
+bool returns_mean(const Names& names, const Node* owner, int part);
 
 /// Whether a value does not change with the samples: a constant, or an argument of the command line.
 bool is_setting(const Names& names, const Node* expression);

@@ -139,9 +139,10 @@ class Seeds {
       // The processes take the first one's draws, which are then those of the script.
       const bool others_part = std::any_of(w_.program.shares.begin(), w_.program.shares.end(),
                                            [](const TorchShare& share) { return !share.draws.empty(); });
-      w_.edits.before(*before, others_part ? std::vector<std::string>{"if " + w_.dialect.rank(before) + " > 0:",
-                                                                      "    " + text}
-                                           : std::vector<std::string>{text});
+      w_.edits.before(*before,
+                      others_part
+                          ? std::vector<std::string>{"if " + w_.dialect.rank(before) + " > 0:", "    " + text}
+                          : std::vector<std::string>{text});
       w_.edits.explain(
           before->line, text,
           w_.dialect.choices().divide_epochs

@@ -18,7 +18,8 @@ class Sets {
   void write() {
     for (const Node& node : w_.names.tree().nodes()) {
       if (node.is(Kind::for_)) agree(node.child("iter"), node.child("iter"));
-      if (node.is(Kind::comprehension) && !is_of_order(*node.parent)) agree(node.child("iter"), node.child("iter"));
+      if (node.is(Kind::comprehension) && !is_of_order(*node.parent))
+        agree(node.child("iter"), node.child("iter"));
       if (node.is(Kind::call)) read_call(&node);
     }
   }
@@ -34,8 +35,8 @@ class Sets {
   }
 
   bool is_given_to_unordered(const Node* node) const {
-    static const Words unordered = {"sorted", "set", "frozenset", "len", "sum", "min", "max", "any", "all",
-                                    "collections.Counter"};
+    static const Words unordered = {"sorted", "set", "frozenset", "len", "sum",
+                                    "min",    "max", "any",       "all", "collections.Counter"};
     return node->role == "args" && calls(node->parent, unordered);
   }
 

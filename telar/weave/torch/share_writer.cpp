@@ -29,21 +29,23 @@ std::string own_part(TorchWeaving& w, const Node* at) {
 std::string own_rows(TorchWeaving& w, const Node* at) {
   std::string name = w.names.fresh("own_rows");
   const std::string size = w.dialect.size(at);
-  w.dialect.function({"def " + name + "(batch, samples, dim=0):", "    if batch.size(dim) != samples:",
-                      "        raise ValueError(f\"{batch.size(dim)} rows are not those of {samples} samples\")",
-                      "    own = batch.tensor_split(" + size + ", dim)[" + w.dialect.rank(at) + "]",
-                      "    return (own if own.size(dim) > 0 else batch.narrow(dim, 0, 1)).contiguous()"},
-                     at);
+  w.dialect.function(
+      {"def " + name + "(batch, samples, dim=0):", "    if batch.size(dim) != samples:",
+       "        raise ValueError(f\"{batch.size(dim)} rows are not those of {samples} samples\")",
+       "    own = batch.tensor_split(" + size + ", dim)[" + w.dialect.rank(at) + "]",
+       "    return (own if own.size(dim) > 0 else batch.narrow(dim, 0, 1)).contiguous()"},
+      at);
   return name;
 }
 
 std::string own_weight(TorchWeaving& w, const Node* at) {
   std::string name = w.names.fresh("own_weight");
   const std::string size = w.dialect.size(at);
-  w.dialect.function({"def " + name + "(samples):",
-                      "    own = samples // " + size + " + (samples % " + size + " > " + w.dialect.rank(at) + ")",
-                      "    return own * " + size + " / samples"},
-                     at);
+  w.dialect.function(
+      {"def " + name + "(samples):",
+       "    own = samples // " + size + " + (samples % " + size + " > " + w.dialect.rank(at) + ")",
+       "    return own * " + size + " / samples"},
+      at);
   return name;
 }
 
@@ -73,7 +75,8 @@ class Shares {
     const SharedTensor& first = share.tensors.front();
     const std::string samples = first.text + ".size(" + std::to_string(first.dimension) + ")";
     for (const SharedTensor& tensor : share.tensors) take(share, tensor, samples);
-    const std::string own = names_.at({first.text, first.assigned}) + ".size(" + std::to_string(first.dimension) + ")";
+    const std::string own =
+        names_.at({first.text, first.place()}) + ".size(" + std::to_string(first.dimension) + ")";
     for (const Node* size : share.sizes) {
       w_.edits.replace(*size, own);
       w_.edits.explain(size->line, own, "the hidden state is that of this process's columns");
@@ -82,12 +85,21 @@ class Shares {
                                    ? own_weight(w_, share.loss) + "(" + samples + ")"
                                    : "(" + own + " * " + w_.dialect.size(share.loss) + " / " + samples + ")";
     const std::string& loss = share.loss_name;
-    add_after(share.loss, loss + " = " + loss + " * " + weight,
-              "the processes may have different numbers of samples; so the mean over them is that of all samples");
+    const char* const why =
+        "the processes may have different numbers of samples; so the mean over them is that of all samples";
+    if (loss.empty()) {
+      const Node* value = share.backward->child("func")->child("value");
+      w_.edits.insert(value->begin, "(");
+      w_.edits.insert(value->end, " * " + weight + ")");
+      w_.edits.explain(value->line, w_.text(*value) + " * " + weight, why);
+    } else {
+      add_after(share.loss, loss + " = " + loss + " * " + weight, why);
+    }
     for (const ReadValue& value : share.read) join(share, value, samples, weight);
     if (!share.is_loss_read) return;
     const Node* backward = statement_of(share.backward);
-    add_after(backward, loss + " = " + mean_over_ranks(w_, backward, loss), "the script's loss is that of all samples");
+    add_after(backward, loss + " = " + mean_over_ranks(w_, backward, loss),
+              "the script's loss is that of all samples");
   }
 
  private:
@@ -116,17 +128,18 @@ class Shares {
 
   /// Takes the process's part of a tensor, unless another step has done so.
   void take(const TorchShare& share, const SharedTensor& tensor, const std::string& samples) {
-    const auto [known, is_new] = names_.try_emplace({tensor.text, tensor.assigned});
+    const auto [known, is_new] = names_.try_emplace({tensor.text, tensor.place()});
     if (is_new) {
       known->second = w_.names.fresh("own_" + tensor.name);
       const bool is_batch = share.has_batches();
-      const Node* at = tensor.assigned == nullptr ? share.before : tensor.assigned;
-      const std::string line = known->second + " = " + (is_batch ? own_rows(w_, at) : own_part(w_, at)) + "(" +
-                               tensor.text + ", " + samples +
-                               (tensor.dimension == 0 ? ")" : ", dim=" + std::to_string(tensor.dimension) + ")");
+      const Node* at = tensor.place() == nullptr ? share.before : tensor.place();
+      const std::string line =
+          known->second + " = " + (is_batch ? own_rows(w_, at) : own_part(w_, at)) + "(" + tensor.text +
+          ", " + samples + (tensor.dimension == 0 ? ")" : ", dim=" + std::to_string(tensor.dimension) + ")");
       const char* const why =
-          is_batch ? "each process computes with its part of the script's batch, so the learning rate stays"
-                   : "each process computes with its part of the samples of each step, so the learning rate stays";
+          is_batch
+              ? "each process computes with its part of the script's batch, so the learning rate stays"
+              : "each process computes with its part of the samples of each step, so the learning rate stays";
       if (tensor.assigned == nullptr) {
         w_.edits.before(*at, {line});
       } else if (at == share.loop) {
@@ -142,19 +155,21 @@ class Shares {
   }
 
   /// Gives what else reads a value of the step that of all samples.
-  void join(const TorchShare& share, const ReadValue& value, const std::string& samples, const std::string& weight) {
-    const std::string whole = w_.names.fresh("all_" + value.name);
-    const bool is_new = joined_.emplace(value.name, value.assigned).second;
+  void join(const TorchShare& share, const ReadValue& value, const std::string& samples,
+            const std::string& weight) {
+    const std::string whole = value.is_renamed ? w_.names.fresh("all_" + value.name) : value.name;
+    const Node* after = value.is_renamed ? value.assigned : statement_of(share.backward);
+    const bool is_new = joined_.emplace(whole, value.assigned).second;
     const bool is_weighed = value.assigned == share.loss && value.name == share.loss_name;
     const std::string mean =
         mean_over_ranks(w_, value.assigned, value.name + (is_weighed ? "" : " * " + weight));
     const std::string rows = all_rows(w_, value.assigned) + "(" + value.name + ", " + samples +
                              (value.dimension > 0 ? ", dim=" + std::to_string(value.dimension) + ")" : ")");
     if (is_new)
-      add_after(value.assigned, whole + " = " + (value.dimension < 0 ? mean : rows),
+      add_after(after, whole + " = " + (value.dimension < 0 ? mean : rows),
                 "the script reads this value of all samples");
     for (const Node* mention : value.mentions) {
-      if (replaced_.insert(mention).second) w_.edits.replace(*mention, whole);
+      if (value.is_renamed && replaced_.insert(mention).second) w_.edits.replace(*mention, whole);
     }
   }
 

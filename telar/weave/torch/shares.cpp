@@ -33,7 +33,8 @@ const Node* steps_loop(const Names& names, const Node* backward) {
 const Node* outermost_loop(const Names& names, const Node* loop) {
   const Node* found = loop;
   for (const Node* node : way_out(names, loop)) {
-    for (const Node* around = node == loop ? loop : loop_around(node); around != nullptr; around = loop_around(around))
+    for (const Node* around = node == loop ? loop : loop_around(node); around != nullptr;
+         around = loop_around(around))
       found = around;
   }
   return found;
@@ -56,16 +57,19 @@ class ShareReader {
     const Node* receiver = backward_->child("func")->child("value");
     statement_ = statement_of(backward_);
     share_.backward = backward_;
-    if (!receiver->is(Kind::name) || !statement_->is(Kind::expr)) return false;
-    share_.loss_name = receiver->text;
+    if (!statement_->is(Kind::expr)) return false;
+    if (receiver->is(Kind::name)) share_.loss_name = receiver->text;
     function_ = function_of(backward_);
-    inner_loop_ = is_inside(backward_, share_.loop) && function_of(share_.loop) == function_ ? share_.loop : nullptr;
+    inner_loop_ =
+        is_inside(backward_, share_.loop) && function_of(share_.loop) == function_ ? share_.loop : nullptr;
     scope_ = inner_loop_ != nullptr ? inner_loop_ : function_;
-    if (scope_ == nullptr || !find_loss()) return false;
+    if (scope_ == nullptr || (receiver->is(Kind::name) && !find_loss())) return false;
+    if (share_.loss == nullptr) share_.loss = statement_;  // criterion(model(x), y).backward()
     drawn_.know(names_.place(receiver));
     RowWise& rows = rows_.emplace(
         names_, scope_, !is_columns_, [&](const Node* one) { return input_of(one); },
-        [&](const Node* call, const RowsOfArguments& given, int part) { return apply(call, given, part); });
+        [&](const Node* call, const RowsOfArguments& given, int part) { return apply(call, given, part); },
+        [&](const Node* call, int part) { return is_mean_of_model(call, part); });
     const bool is_mean = rows.is_mean(receiver);
     if (share_.tensors.empty()) return false;
     if (!is_mean) return fail(rows.culprit(), "weave cannot tell that each sample counts by itself here");
@@ -82,9 +86,10 @@ class ShareReader {
   const std::set<const Node*>& statements() const { return statements_; }
 
   /// The share, if what else reads values of the steps can be given those of all samples. `of_steps`: the statements of
-  /// all steps.
-  std::optional<TorchShare> finish(const std::set<const Node*>& of_steps) {
+  /// all steps. `is_alone`: whether there is no other step.
+  std::optional<TorchShare> finish(const std::set<const Node*>& of_steps, bool is_alone) {
     of_steps_ = &of_steps;
+    is_alone_ = is_alone;
     if (!check_uses() || !check_conditions()) return std::nullopt;
     share_.is_loss_read = is_loss_read();
     share_.draws.assign(drawn_.draws().begin(), drawn_.draws().end());
@@ -109,8 +114,10 @@ class ShareReader {
     };
     for (const Node* other : block_of(statement_)) {
       if (other == statement_) break;
-      const bool assigns = other->is(Kind::assign) && other->list("targets").size() == 1 &&
-                           is_loss(other->list("targets")[0]);
+      const Nodes targets = other->list("targets");
+      const Nodes parts = targets.size() == 1 ? targets[0]->list("elts") : Nodes{};  // logits, loss = model(x, y)
+      const bool assigns = other->is(Kind::assign) && targets.size() == 1 &&
+                           (is_loss(targets[0]) || std::any_of(parts.begin(), parts.end(), is_loss));
       if (assigns || (other->is(Kind::aug_assign) && is_loss(other->child("target")))) share_.loss = other;
     }
     return share_.loss != nullptr;
@@ -125,13 +132,14 @@ class ShareReader {
       return found ? std::optional<Rows>(Rows()) : std::nullopt;
     }
     if (expression->is(Kind::name)) return tensor_in(expression, expression);
+    if (expression->is(Kind::subscript)) return taken(expression);
     return expression->is(Kind::call) ? converted(expression) : std::nullopt;
   }
 
   /// `torch.from_numpy(x)` of such a variable.
   std::optional<Rows> converted(const Node* call) {
     static constexpr std::array<std::string_view, 7> kMakers = {
-        "torch.from_numpy", "torch.tensor",      "torch.as_tensor", "torch.Tensor",
+        "torch.from_numpy", "torch.tensor",      "torch.as_tensor",        "torch.Tensor",
         "torch.LongTensor", "torch.FloatTensor", "torch.autograd.Variable"};
     const Nodes given = call->list("args");
     const bool makes = std::find(kMakers.begin(), kMakers.end(), names_.callee(call)) != kMakers.end();
@@ -142,14 +150,16 @@ class ShareReader {
   /// they take.
   std::optional<Rows> tensor_in(const Node* name, const Node* made) {
     const int place = names_.place(name);
-    if (place < 0 || names_.definition(name) != nullptr || is_setting(names_, name) || columns_of(names_, name))
+    if (place < 0 || names_.definition(name) != nullptr || is_setting(names_, name) ||
+        columns_of(names_, name))
       return std::nullopt;
     SharedTensor tensor{std::string(names_.tree().text(*made)), std::string(name->text), 0, {made}};
     std::vector<Value> values = names_.values(place);
     if (!stays(name)) {
       bool is_certain = false;
       values = values_before(names_, scope_, name, is_certain);
-      const bool of_loop = values.size() == 1 && values[0].element && statement_of(values[0].node) == inner_loop_;
+      const bool of_loop =
+          values.size() == 1 && values[0].element && statement_of(values[0].node) == inner_loop_;
       if (values.size() != 1 || values[0].augmented || (!is_certain && !of_loop)) return std::nullopt;
       tensor.assigned = statement_of(values[0].node);
       tensor.are_random_rows = are_random_rows(values[0]);
@@ -160,6 +170,23 @@ class ShareReader {
     tensor.dimension = is_state(values) ? 1 : 0;
     add(std::move(tensor));
     return Rows{is_state(values) ? 1 : 0, is_state(values) ? 3 : 0};
+  }
+
+  /// `x[indices]`, `x[i:i + n]`: rows that the step takes where it uses them.
+  std::optional<Rows> taken(const Node* subscript) {
+    const Node* slice = subscript->child("slice");
+    const Node* first = slice->is(Kind::tuple) ? slice->list("elts")[0] : slice;
+    const Node* of = subscript->child("value");
+    const Node* statement = statement_of(subscript);
+    const bool is_of_step = statement->parent == statement_->parent && statement->role == statement_->role;
+    if (names_.tree().text(*first) == ":" || !of->is(Kind::name) || !is_of_step || columns_of(names_, of) ||
+        !drawn_.agree(subscript))
+      return std::nullopt;
+    SharedTensor tensor{std::string(names_.tree().text(*subscript)), std::string(of->text), 0, {subscript}};
+    tensor.used = statement;
+    tensor.are_random_rows = drawn_.are_random_rows(subscript);
+    add(std::move(tensor));
+    return Rows();
   }
 
   bool are_random_rows(const Value& value) {
@@ -174,7 +201,8 @@ class ShareReader {
       while (made->is(Kind::call) && made->child("func")->is(Kind::attribute) && names_.callee(made).empty())
         made = made->child("func")->child("value");  // torch.zeros(…).to(device)
       const std::string callee = made->is(Kind::call) ? names_.callee(made) : "";
-      return value.part < 0 && (callee == "torch.zeros" || callee == "torch.randn") && made->list("args").size() == 3;
+      return value.part < 0 && (callee == "torch.zeros" || callee == "torch.randn") &&
+             made->list("args").size() == 3;
     });
   }
 
@@ -195,27 +223,31 @@ class ShareReader {
   }
 
   void add(SharedTensor tensor) {
-    const auto known = std::find_if(share_.tensors.begin(), share_.tensors.end(), [&](const SharedTensor& one) {
-      return one.text == tensor.text && one.assigned == tensor.assigned;
-    });
+    const auto known = std::find_if(
+        share_.tensors.begin(), share_.tensors.end(),
+        [&](const SharedTensor& one) { return one.text == tensor.text && one.place() == tensor.place(); });
     if (known == share_.tensors.end()) {
       for (const SharedTensor& one : share_.tensors)
         if (one.name == tensor.name) tensor.name += "_";
       share_.tensors.push_back(std::move(tensor));
-    } else if (std::find(known->mentions.begin(), known->mentions.end(), tensor.mentions[0]) == known->mentions.end()) {
+    } else if (std::find(known->mentions.begin(), known->mentions.end(), tensor.mentions[0]) ==
+               known->mentions.end()) {
       known->mentions.push_back(tensor.mentions[0]);
     }
   }
 
   /// The tensors whose part is taken before the loop come first.
   void sort_tensors() {
-    std::stable_sort(share_.tensors.begin(), share_.tensors.end(), [](const SharedTensor& a, const SharedTensor& b) {
-      return (a.assigned == nullptr ? 0 : a.assigned->begin) < (b.assigned == nullptr ? 0 : b.assigned->begin);
-    });
+    std::stable_sort(share_.tensors.begin(), share_.tensors.end(),
+                     [](const SharedTensor& a, const SharedTensor& b) {
+                       return (a.place() == nullptr ? 0 : a.place()->begin) <
+                              (b.place() == nullptr ? 0 : b.place()->begin);
+                     });
     // A state has its samples along another axis than the tensor that tells their number.
-    const auto of_samples = std::find_if(share_.tensors.begin(), share_.tensors.end(), [&](const SharedTensor& one) {
-      return one.dimension == 0 && one.assigned == share_.tensors.front().assigned;
-    });
+    const auto of_samples =
+        std::find_if(share_.tensors.begin(), share_.tensors.end(), [&](const SharedTensor& one) {
+          return one.dimension == 0 && one.place() == share_.tensors.front().place();
+        });
     if (of_samples != share_.tensors.end()) std::rotate(share_.tensors.begin(), of_samples, of_samples + 1);
   }
 
@@ -271,12 +303,10 @@ class ShareReader {
   std::optional<Rows> apply(const Node* call, const RowsOfArguments& given, int part) {
     if (!is_columns_) {
       const std::optional<Rows> found = apply_layers(names_, call, given, part);
-      const bool is_known = std::all_of(share_.tensors.begin(), share_.tensors.end(), [](const SharedTensor& one) {
-        return one.are_random_rows || one.dimension == 1;
-      });
-      return found || !is_known || !applies_model(call) ? found : std::optional<Rows>(Rows());
+      const bool is_opaque = are_known_samples() && applies_model(call) && may_return(names_, call, part);
+      return found || !is_opaque ? found : std::optional<Rows>(Rows());
     }
-    if (!applies_model(call) || !given[0]) return std::nullopt;
+    if (!applies_model(call) || !given[0] || !call->list("keywords").empty()) return std::nullopt;
     for (const Node* state : call->list("args").subspan(1)) {
       if (state->is(Kind::tuple)) {
         for (const Node* one : state->list("elts")) hidden_.push_back(detached(one));
@@ -285,6 +315,25 @@ class ShareReader {
       }
     }
     return has_columns_first(call) ? std::optional<Rows>(Rows()) : std::nullopt;
+  }
+
+  /// Whether the model itself computes a loss of rows that are drawn at random.
+  bool is_mean_of_model(const Node* call, int part) {
+    if (is_columns_ || !applies_model(call) || call->list("args").empty()) return false;
+    for (const Node* given : call->list("args"))
+      if (!rows_->has_rows(given)) return false;
+    if (!are_known_samples()) return false;
+    const auto origins = names_.origins(call->child("func"));
+    return std::all_of(origins.begin(), origins.end(), [&](const Node* origin) {
+      const Node* owner = origin->is(Kind::call) ? names_.definition(origin->child("func")) : nullptr;
+      return owner != nullptr && owner->is(Kind::class_def) && returns_mean(names_, owner, part);
+    });
+  }
+
+  /// Whether the rows of all tensors are known to be samples.
+  bool are_known_samples() const {
+    return std::all_of(share_.tensors.begin(), share_.tensors.end(),
+                       [](const SharedTensor& one) { return one.are_random_rows || one.dimension == 1; });
   }
 
   /// The variable in `state.detach()`, or in `detach(state)`.
@@ -401,11 +450,14 @@ class ShareReader {
         if (mention->store || is_of_step(statement_of(mention))) continue;
         const Node* assigned = assignment_before(mention);
         // After the backward pass, the loss is that of all processes.
-        const bool is_whole_loss = is_loss(mention) && (mention->begin > statement_->end || assigned == nullptr);
+        const bool is_whole_loss =
+            is_loss(mention) && (mention->begin > statement_->end || assigned == nullptr);
         if (is_whole_loss || is_row_count(mention)) continue;
         if (assigned != nullptr && !is_of_step(assigned)) continue;
         if (!read_whole(mention, assigned))
-          return fail(mention, "it covers the samples of one process; compute what is shown anew, under torch.no_grad()");
+          return fail(
+              mention,
+              "it covers the samples of one process; compute what is shown anew, under torch.no_grad()");
       }
     }
     return true;
@@ -414,7 +466,9 @@ class ShareReader {
   /// Notes that a mention reads a value of the step, of all samples.
   bool read_whole(const Node* mention, const Node* assigned) {
     const bool is_mean = rows_->means().contains(names_.place(mention));
-    if (is_columns_ || assigned == nullptr || function_of(mention) != function_ || mention->inside_fstring) return false;
+    if (is_columns_ || assigned == nullptr || function_of(mention) != function_) return false;
+    // A name in an f-string cannot be replaced; after the backward pass, the variable itself can be.
+    if (mention->inside_fstring && (mention->begin < statement_->end || !is_alone_)) return false;
     int dimension = -1;
     for (const Value& value : names_.values(names_.place(mention))) {
       if (statement_of(value.node) != assigned || is_mean) continue;
@@ -425,12 +479,16 @@ class ShareReader {
     if (!is_mean && dimension < 0) return false;
     // Where the value is joined, all processes must come by.
     if (assigned->parent != statement_->parent || assigned->role != statement_->role) return false;
-    for (ReadValue& known : share_.read) {
-      if (known.assigned != assigned || known.name != mention->text) continue;
-      known.mentions.push_back(mention);
-      return true;
+    const auto known = std::find_if(share_.read.begin(), share_.read.end(), [&](const ReadValue& one) {
+      return one.assigned == assigned && one.name == mention->text &&
+             one.is_renamed != mention->inside_fstring;
+    });
+    if (known != share_.read.end()) {
+      known->mentions.push_back(mention);
+    } else {
+      share_.read.push_back(
+          {std::string(mention->text), assigned, dimension, !mention->inside_fstring, {mention}});
     }
-    share_.read.push_back({std::string(mention->text), assigned, dimension, {mention}});
     return true;
   }
 
@@ -445,7 +503,8 @@ class ShareReader {
   bool check_conditions() {
     bool holds = true;
     const auto check = [&](const Node* node) {
-      for (const Node* around = node->parent; holds && around != nullptr && around != share_.loop; around = around->parent) {
+      for (const Node* around = node->parent; holds && around != nullptr && around != share_.loop;
+           around = around->parent) {
         if (around->is_function()) break;
         if (!around->is(Kind::if_) && !around->is(Kind::while_)) continue;
         if (!drawn_.agree(around->child("test")))
@@ -454,7 +513,8 @@ class ShareReader {
     };
     check(statement_);
     const Node* test = share_.loop->child(share_.loop->is(Kind::while_) ? "test" : "iter");
-    if (!drawn_.agree(test) && share_.loop->is(Kind::while_)) return fail(test, "the processes may not agree about it");
+    if (!drawn_.agree(test) && share_.loop->is(Kind::while_))
+      return fail(test, "the processes may not agree about it");
     walk(*share_.loop, [&](const Node& node) {
       if (node.is_function() || node.is(Kind::lambda)) return false;
       if (node.is(Kind::break_) || node.is(Kind::continue_) || node.is(Kind::return_)) check(&node);
@@ -464,6 +524,7 @@ class ShareReader {
   }
 
   bool is_loss_read() const {
+    if (share_.loss_name.empty()) return false;
     for (const Node* mention : names_.mentions(names_.place(backward_->child("func")->child("value")))) {
       const bool is_given = std::any_of(share_.read.begin(), share_.read.end(), [&](const ReadValue& one) {
         return std::find(one.mentions.begin(), one.mentions.end(), mention) != one.mentions.end();
@@ -480,6 +541,7 @@ class ShareReader {
   DrawnBatches drawn_;
   std::optional<RowWise> rows_;
   const std::set<const Node*>* of_steps_ = nullptr;
+  bool is_alone_ = true;
   const Node* statement_ = nullptr;
   const Node* function_ = nullptr;
   const Node* inner_loop_ = nullptr;
@@ -517,7 +579,7 @@ std::vector<TorchShare> read_shares(const Names& names, const TorchProgram& prog
   std::vector<TorchShare> shares;
   for (size_t i = 0; i < readers.size(); ++i) {
     refused = backwards[i];
-    const std::optional<TorchShare> share = readers[i].finish(of_steps);
+    const std::optional<TorchShare> share = readers[i].finish(of_steps, readers.size() == 1);
     why = readers[i].why();
     if (!share) return {};
     shares.push_back(*share);
