@@ -320,7 +320,8 @@ RowWise::Answer RowWise::rows_of_layers(const Node* call, int part) {
     const bool is_rowless = given->literal == Literal::null || is_setting(names_, given);
     if (given->is(Kind::tuple) && has_axes_) {  // the state of an LSTM
       std::vector<Answer> parts;
-      for (const Node* one : given->list("elts")) parts.push_back(rows(one));
+      for (const Node* one : given->list("elts"))
+        if (!in_progress_.contains({one, -1})) parts.push_back(rows(one));  // h, c = cell(x, (h, c))
       rows_of_arguments.push_back(common(parts, given));
     } else {
       rows_of_arguments.push_back(is_rowless ? std::nullopt : rows(given));

@@ -115,7 +115,8 @@ class ShareReader {
     for (const Node* other : block_of(statement_)) {
       if (other == statement_) break;
       const Nodes targets = other->list("targets");
-      const Nodes parts = targets.size() == 1 ? targets[0]->list("elts") : Nodes{};  // logits, loss = model(x, y)
+      const Nodes parts =
+          targets.size() == 1 ? targets[0]->list("elts") : Nodes{};  // logits, loss = model(x, y)
       const bool assigns = other->is(Kind::assign) && targets.size() == 1 &&
                            (is_loss(targets[0]) || std::any_of(parts.begin(), parts.end(), is_loss));
       if (assigns || (other->is(Kind::aug_assign) && is_loss(other->child("target")))) share_.loss = other;
@@ -167,9 +168,9 @@ class ShareReader {
     const bool agree = std::all_of(values.begin(), values.end(),
                                    [&](const Value& value) { return drawn_.agree(value.node); });
     if (!agree) return std::nullopt;
-    tensor.dimension = is_state(values) ? 1 : 0;
+    tensor.dimension = is_state(name, values) ? 1 : 0;
     add(std::move(tensor));
-    return Rows{is_state(values) ? 1 : 0, is_state(values) ? 3 : 0};
+    return Rows{is_state(name, values) ? 1 : 0, is_state(name, values) ? 3 : 0};
   }
 
   /// `x[indices]`, `x[i:i + n]`: rows that the step takes where it uses them.
@@ -194,16 +195,21 @@ class ShareReader {
                          : drawn_.are_random_rows(value.node, value.part);
   }
 
-  /// Whether a variable holds the first state of recurrent layers, [layers, samples, size].
-  bool is_state(const std::vector<Value>& values) const {
-    return !values.empty() && std::all_of(values.begin(), values.end(), [&](const Value& value) {
-      const Node* made = value.node;
-      while (made->is(Kind::call) && made->child("func")->is(Kind::attribute) && names_.callee(made).empty())
-        made = made->child("func")->child("value");  // torch.zeros(…).to(device)
-      const std::string callee = made->is(Kind::call) ? names_.callee(made) : "";
-      return value.part < 0 && (callee == "torch.zeros" || callee == "torch.randn") &&
-             made->list("args").size() == 3;
+  /// Whether a variable holds the first state of recurrent layers, zeros of [layers, samples, size].
+  bool is_state(const Node* name, const std::vector<Value>& values) const {
+    const auto& mentions = names_.mentions(names_.place(name));
+    const bool is_filled = std::any_of(mentions.begin(), mentions.end(), [](const Node* mention) {
+      return mention->parent->is(Kind::subscript) && mention->parent->store && mention->role == "value";
     });
+    return !is_filled && !values.empty() &&
+           std::all_of(values.begin(), values.end(), [&](const Value& value) {
+             const Node* made = value.node;
+             while (made->is(Kind::call) && made->child("func")->is(Kind::attribute) &&
+                    names_.callee(made).empty())
+               made = made->child("func")->child("value");  // torch.zeros(…).to(device)
+             const bool zeros = made->is(Kind::call) && names_.callee(made) == "torch.zeros";
+             return value.part < 0 && zeros && made->list("args").size() == 3;
+           });
   }
 
   /// Whether the value of a variable stays the same in the steps.
@@ -332,8 +338,11 @@ class ShareReader {
 
   /// Whether the rows of all tensors are known to be samples.
   bool are_known_samples() const {
-    return std::all_of(share_.tensors.begin(), share_.tensors.end(),
-                       [](const SharedTensor& one) { return one.are_random_rows || one.dimension == 1; });
+    const auto& all = share_.tensors;
+    return std::any_of(all.begin(), all.end(), [](const SharedTensor& one) { return one.are_random_rows; }) &&
+           std::all_of(all.begin(), all.end(), [](const SharedTensor& one) {
+             return one.are_random_rows || one.dimension == 1;  // a first state
+           });
   }
 
   /// The variable in `state.detach()`, or in `detach(state)`.
