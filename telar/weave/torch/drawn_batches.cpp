@@ -12,8 +12,8 @@ using Words = std::unordered_set<std::string_view>;
 
 constexpr int kDepth = 8;
 
-/// The method of a generator of random numbers that the script creates; empty if a call is none. `is_seeded`: whether
-/// all processes create it with the same seed.
+/// The method of a generator of random numbers that the script creates; empty if a call is none.
+/// `is_seeded`: whether all processes create it with the same seed.
 std::string_view generator_method(const Names& names, const Node* call, bool& is_seeded) {
   const Node* function = call->child("func");
   if (!function->is(Kind::attribute)) return "";
@@ -116,7 +116,8 @@ bool DrawnBatches::agree(const Node* expression) {
   return true;
 }
 
-/// Follows all that a value is computed from in the training; false if something may differ between the processes.
+/// Follows all that a value is computed from in the training; false if something may differ between the
+/// processes.
 bool DrawnBatches::reach(const Node* expression) {
   if (expression == nullptr || !in_training(expression) || !seen_.insert(expression).second) return true;
   return reach_within(expression);

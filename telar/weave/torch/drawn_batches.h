@@ -6,22 +6,23 @@
 
 namespace telar::weave {
 
-/// Batches that a script takes itself: slices of tensors, rows that it draws at random. All processes must take the
-/// same ones, so that each can compute with its part of them.
+/// Batches that a script takes itself: slices of tensors, rows that it draws at random. All processes must
+/// take the same ones, so that each can compute with its part of them.
 class DrawnBatches {
  public:
   /// `root`: the outermost loop around the training, in which each process has its own random numbers.
   DrawnBatches(const Names& names, const TorchProgram& program, const Node* root);
 
-  /// Whether all processes have the same value of an expression, once they agree about what it draws at random.
+  /// Whether all processes have the same value of an expression, once they agree about what it draws at
+  /// random.
   bool agree(const Node* expression);
   /// A variable that is known to have the same value in all processes: the loss.
   void know(int place) { known_.insert(place); }
-  /// Whether the rows of a tensor are drawn or shuffled at random, which shows that they are samples. `part`: the
-  /// index in a tuple.
+  /// Whether the rows of a tensor are drawn or shuffled at random, which shows that they are samples.
+  /// `part`: the index in a tuple.
   bool are_random_rows(const Node* expression, int part = -1);
-  /// The calls that draw at random, about whose results the processes must agree; of one that shuffles in place, the
-  /// call too.
+  /// The calls that draw at random, about whose results the processes must agree; of one that shuffles in
+  /// place, the call too.
   const std::set<const Node*>& draws() const { return draws_; }
   /// Whether a call shuffles its argument in place.
   static bool shuffles(const Names& names, const Node* call);

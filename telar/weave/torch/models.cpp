@@ -251,7 +251,8 @@ class Wrapping {
     return nullptr;
   }
 
-  /// Whether an expression is the bare model, wrapped or not: `model.module if hasattr(model, "module") else model`.
+  /// Whether an expression is the bare model, wrapped or not: `model.module if hasattr(model, "module")
+  /// else model`.
   bool takes_wrapper_away(const Node* expression) const {
     if (!expression->is(Kind::if_exp)) return false;
     const Node* body = expression->child("body");

@@ -80,8 +80,8 @@ TorchProgram read_torch(const Names& names);
 /// The objects that pass on the batches of these loaders.
 std::vector<TorchPasser> read_passers(const Names& names, const std::vector<TorchLoader>& loaders);
 
-/// The class of the optimizer that a call creates: "SGD"; "?" if getattr selects it; empty if the call creates
-/// none.
+/// The class of the optimizer that a call creates: "SGD"; "?" if getattr selects it; empty if the call
+/// creates none.
 std::string optimizer_name(const Names& names, const Node* call);
 
 /// Whether a program imports torch and has a backward pass.

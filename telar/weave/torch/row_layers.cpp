@@ -100,8 +100,8 @@ bool has_three_axes(const Names& names, const Node* call) {
   });
 }
 
-/// A recurrent layer sees a tensor of two axes as one sequence, whose rows are no samples. Its state of three axes, or
-/// samples along the second axis, show that it has batches.
+/// A recurrent layer sees a tensor of two axes as one sequence, whose rows are no samples. Its state of
+/// three axes, or samples along the second axis, show that it has batches.
 std::optional<Rows> apply_recurrent(const Names& names, const Node* made, const Node* call,
                                     const RowsOfArguments& given, int part) {
   const Node* first = names.argument(made, "batch_first", -1);
@@ -162,8 +162,8 @@ std::optional<Rows> apply_one(const Names& names, const Node* made, const Node* 
   return now[0];
 }
 
-/// Whether a condition of forward() is the same for all samples: it asks for settings, or whether an argument is
-/// given.
+/// Whether a condition of forward() is the same for all samples: it asks for settings, or whether an
+/// argument is given.
 bool is_common(const Names& names, const Node* forward, const Node* test) {
   if (test->is(Kind::compare) && test->list("comparators")[0]->literal == Literal::null) return true;
   bool common = true;

@@ -1,4 +1,5 @@
-// Along which axis the samples of a tensor are, after it was transposed, indexed, joined or given another shape.
+// Along which axis the samples of a tensor are, after it was transposed, indexed, joined or given another
+// shape.
 #include <algorithm>
 
 #include "telar/weave/torch/row_wise.h"
@@ -68,8 +69,8 @@ std::optional<int> constant_of(const Names& names, const Node* expression) {
   return origins[0]->literal == Literal::number ? constant_of(names, origins[0]) : std::nullopt;
 }
 
-/// Whether an expression is the number of samples: `x.size(0)`, `x.shape[0]`, `len(x)`, for samples along the first
-/// axis.
+/// Whether an expression is the number of samples: `x.size(0)`, `x.shape[0]`, `len(x)`, for samples along
+/// the first axis.
 bool RowWise::counts_samples(const Node* expression) {
   const auto has_axis = [&](const Node* of, std::optional<int> axis) {
     const Answer found = tried([&] { return rows(of); });

@@ -71,7 +71,8 @@ bool are_harmless(const Node* call) {
   });
 }
 
-/// The index of the part that an assignment takes for a name: `out, (state, cell) = lstm(x)` takes part 1 for both.
+/// The index of the part that an assignment takes for a name: `out, (state, cell) = lstm(x)` takes part 1
+/// for both.
 int part_of(const Value& value, std::string_view name) {
   const Node* statement = statement_of(value.node);
   if (value.part < 0 || !statement->is(Kind::assign)) return value.part;
@@ -151,8 +152,8 @@ std::vector<Value> values_before(const Names& names, const Node* scope, const No
   return all;
 }
 
-/// Visits all values that a variable may have, as far as the scope assigns them; false if one is not understood,
-/// or if there is none.
+/// Visits all values that a variable may have, as far as the scope assigns them; false if one is not
+/// understood, or if there is none.
 template <typename Visit>
 bool RowWise::follow(const Node* name, const Visit& visit) {
   bool is_certain = false;
@@ -244,8 +245,8 @@ RowWise::Answer RowWise::rows_of_operation(const Node* operation) {
   return common({rows(left), rows(right)}, operation);
 }
 
-/// Whether a tensor has nothing to do with the samples: a parameter, or numbers of positions and what layers make of
-/// them.
+/// Whether a tensor has nothing to do with the samples: a parameter, or numbers of positions and what
+/// layers make of them.
 bool RowWise::is_rowless(const Node* expression, int depth) {
   if (depth == 0) return false;
   if (is_setting(names_, expression) || is_parameter(names_, expression)) return true;

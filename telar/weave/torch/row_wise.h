@@ -32,10 +32,10 @@ class RowWise {
   using Apply = std::function<std::optional<Rows>(const Node* call, const RowsOfArguments& given, int part)>;
   using Mean = std::function<bool(const Node* call, int part)>;
 
-  /// `scope`: the loop or function in which values are followed. `has_axes`: whether the axes of the inputs are
-  /// known, so that they can be followed through transpositions; otherwise these are not understood.
-  /// `mean`: whether a part of what a call of the model returns is a mean over the samples, as a loss that forward()
-  /// computes.
+  /// `scope`: the loop or function in which values are followed. `has_axes`: whether the axes of the inputs
+  /// are known, so that they can be followed through transpositions; otherwise these are not understood.
+  /// `mean`: whether a part of what a call of the model returns is a mean over the samples, as a loss that
+  /// forward() computes.
   RowWise(const Names& names, const Node* scope, bool has_axes, Input input, Apply apply, Mean mean = {})
       : names_(names),
         scope_(scope),
@@ -52,7 +52,8 @@ class RowWise {
   bool has_rows(const Node* expression, int part = -1);
   /// Whether an expression is a mean over the rows, plus terms and times factors that do not depend on them.
   bool is_mean(const Node* expression);
-  /// The places of the names that were followed, those of them that are means, and the statements that assign them.
+  /// The places of the names that were followed, those of them that are means, and the statements that
+  /// assign them.
   const std::set<int>& followed() const { return followed_; }
   const std::set<int>& means() const { return means_; }
   const std::set<const Node*>& statements() const { return statements_; }
@@ -111,8 +112,8 @@ class RowWise {
   const Node* culprit_ = nullptr;
 };
 
-/// The assignments within `scope` whose value a mention of a variable may read. `is_certain`: whether one of them
-/// always precedes it.
+/// The assignments within `scope` whose value a mention of a variable may read. `is_certain`: whether one
+/// of them always precedes it.
 std::vector<Value> values_before(const Names& names, const Node* scope, const Node* name, bool& is_certain);
 
 /// What the layers of a model that a call applies compute of samples: layers of torch.nn, and classes whose
@@ -123,8 +124,8 @@ std::optional<Rows> apply_layers(const Names& names, const Node* call, const Row
 /// Whether a call of layers may return a tuple with this part; -1: a single value.
 bool may_return(const Names& names, const Node* call, int part);
 
-/// Whether a part of what forward() of a class returns is None or a mean over its arguments' samples, if its layers
-/// treat samples alike.
+/// Whether a part of what forward() of a class returns is None or a mean over its arguments' samples, if
+/// its layers treat samples alike.
 bool returns_mean(const Names& names, const Node* owner, int part);
 
 /// Whether a value does not change with the samples: a constant, or an argument of the command line.

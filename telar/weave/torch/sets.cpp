@@ -1,5 +1,5 @@
-// The order of a set of strings differs between processes, because Python hashes strings with a secret of each process.
-// A vocabulary that is numbered in this order must be the same in all of them.
+// The order of a set of strings differs between processes, because Python hashes strings with a secret of
+// each process. A vocabulary that is numbered in this order must be the same in all of them.
 #include <algorithm>
 #include <unordered_set>
 
@@ -66,7 +66,8 @@ class Sets {
                        [&](const Node* one) { return one != expression && is_set(one, depth - 1); });
   }
 
-  /// Lets all processes take the elements of a set in the first one's order. `whole`: the list of it, or the set.
+  /// Lets all processes take the elements of a set in the first one's order. `whole`: the list of it, or
+  /// the set.
   void agree(const Node* set, const Node* whole) {
     if (!is_set(set) || is_only_shown(set) || set->inside_fstring || is_in_worker(w_.names, set)) return;
     const std::string of_first = of_first_rank(w_, set);

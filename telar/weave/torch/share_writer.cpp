@@ -1,5 +1,5 @@
-// Training steps without a DataLoader: each process computes with its part of the samples, and weighs its loss so that
-// the mean over the processes is the mean over all samples.
+// Training steps without a DataLoader: each process computes with its part of the samples, and weighs its
+// loss so that the mean over the processes is the mean over all samples.
 #include <map>
 
 #include "telar/weave/torch/drawn_batches.h"
@@ -24,8 +24,8 @@ std::string own_part(TorchWeaving& w, const Node* at) {
   return name;
 }
 
-/// The same for a batch, which may have fewer samples than there are processes: those without one compute with the
-/// first, but with a weight of zero.
+/// The same for a batch, which may have fewer samples than there are processes: those without one compute
+/// with the first, but with a weight of zero.
 std::string own_rows(TorchWeaving& w, const Node* at) {
   std::string name = w.names.fresh("own_rows");
   const std::string size = w.dialect.size(at);
@@ -111,6 +111,10 @@ class Shares {
   /// Lets all processes have the first one's random numbers.
   void agree(const Node* draw) {
     if (!w_.agreed.insert(draw).second) return;
+    if (is_in_worker(w_.names, draw))
+      w_.refuse(
+          draw,
+          "a worker of a loader draws here, too, and does not know the other processes; use a separate function for each");
     const std::string of_first = of_first_rank(w_, draw);
     const char* const why = "all processes must take the same batch, of which each computes with its part";
     if (DrawnBatches::shuffles(w_.names, draw)) {

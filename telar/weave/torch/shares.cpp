@@ -85,8 +85,8 @@ class ShareReader {
 
   const std::set<const Node*>& statements() const { return statements_; }
 
-  /// The share, if what else reads values of the steps can be given those of all samples. `of_steps`: the statements of
-  /// all steps. `is_alone`: whether there is no other step.
+  /// The share, if what else reads values of the steps can be given those of all samples. `of_steps`: the
+  /// statements of all steps. `is_alone`: whether there is no other step.
   std::optional<TorchShare> finish(const std::set<const Node*>& of_steps, bool is_alone) {
     of_steps_ = &of_steps;
     is_alone_ = is_alone;
@@ -147,8 +147,8 @@ class ShareReader {
     return makes && given.size() == 1 && given[0]->is(Kind::name) ? tensor_in(given[0], call) : std::nullopt;
   }
 
-  /// The samples of a variable, or of the tensor `made` of one: it keeps its value in the steps, or it is a batch that
-  /// they take.
+  /// The samples of a variable, or of the tensor `made` of one: it keeps its value in the steps, or it is a
+  /// batch that they take.
   std::optional<Rows> tensor_in(const Node* name, const Node* made) {
     const int place = names_.place(name);
     if (place < 0 || names_.definition(name) != nullptr || is_setting(names_, name) ||
@@ -304,8 +304,8 @@ class ShareReader {
     });
   }
 
-  /// Of rows that are drawn at random, and of text in columns, the model is taken to treat the samples alike, as with a
-  /// loader. Of text in columns, it may also receive hidden states.
+  /// Of rows that are drawn at random, and of text in columns, the model is taken to treat the samples
+  /// alike, as with a loader. Of text in columns, it may also receive hidden states.
   std::optional<Rows> apply(const Node* call, const RowsOfArguments& given, int part) {
     if (!is_columns_) {
       const std::optional<Rows> found = apply_layers(names_, call, given, part);
@@ -462,7 +462,7 @@ class ShareReader {
         const bool is_whole_loss =
             is_loss(mention) && (mention->begin > statement_->end || assigned == nullptr);
         if (is_whole_loss || is_row_count(mention)) continue;
-        if (assigned != nullptr && !is_of_step(assigned)) continue;
+        if (assigned != nullptr && !statements_.contains(assigned)) continue;  // or another step's
         if (!read_whole(mention, assigned))
           return fail(
               mention,

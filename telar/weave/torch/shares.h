@@ -15,8 +15,8 @@ struct SharedTensor {
   std::string name;                   ///< of the variable
   int dimension = 0;                  ///< of the samples
   std::vector<const Node*> mentions;  ///< in the step, which take the share in its place
-  /// Of a batch: the statement of the step that assigns it, or the loop whose variable it is. Null: the steps do not
-  /// change it.
+  /// Of a batch: the statement of the step that assigns it, or the loop whose variable it is. Null: the
+  /// steps do not change it.
   const Node* assigned = nullptr;
   const Node* used = nullptr;    ///< of rows that the step takes where it uses them: that statement
   bool are_random_rows = false;  ///< drawn at random, so each row is a sample
@@ -53,8 +53,9 @@ struct TorchShare {
   bool has_batches() const { return tensors.front().place() != nullptr; }
 };
 
-/// The shares of the steps with these backward passes. Nothing if weave cannot prove that the samples of one can be
-/// divided: `refused` is then its backward pass, and `why` says what prevents it, if the step would otherwise be one.
+/// The shares of the steps with these backward passes. Nothing if weave cannot prove that the samples of
+/// one can be divided: `refused` is then its backward pass, and `why` says what prevents it, if the step
+/// would otherwise be one.
 std::vector<TorchShare> read_shares(const Names& names, const TorchProgram& program,
                                     const std::vector<const Node*>& backwards, const Node*& refused,
                                     std::string& why);

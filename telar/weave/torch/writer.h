@@ -70,7 +70,8 @@ void check_control_flow(const TorchWeaving& weaving);  // no process may leave a
 /// them to the file of `at`; returns their names.
 std::string sum_over_ranks(TorchWeaving& weaving, const Node* at);
 std::string gather_over_ranks(TorchWeaving& weaving, const Node* at);
-/// The function that returns the first process's value of an object. Adds it to the file of `at`; returns its name.
+/// The function that returns the first process's value of an object. Adds it to the file of `at`; returns
+/// its name.
 std::string of_first_rank(TorchWeaving& weaving, const Node* at);
 /// The function that averages the gradients of an optimizer's parameters over the processes. Adds it to the
 /// file of `at`; returns its name.

@@ -35,8 +35,8 @@ bool Edits::shares_line(const Node& statement) const {
   return next != std::string::npos && source[next] == ';';
 }
 
-/// The statements of a block that share the line of one, as in `a(); b()`. Throws Refusal if they follow the header of
-/// the block: `if x: a()`.
+/// The statements of a block that share the line of one, as in `a(); b()`. Throws Refusal if they follow
+/// the header of the block: `if x: a()`.
 std::vector<const Node*> Edits::on_line_of(const Node& statement) const {
   const auto line_at = [&](size_t offset) { return tree_.line_of(offset); };
   const Nodes block = block_of(&statement);

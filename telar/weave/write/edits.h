@@ -40,8 +40,8 @@ class Edits {
   void replace(size_t begin, size_t end, std::string text);
   void replace(const Node& node, std::string text) { replace(node.begin, node.end, std::move(text)); }
   void insert(size_t at, std::string text) { replace(at, at, std::move(text)); }
-  /// Adds whole lines before or after a statement, with its indentation; between `a(); b()`, the line is split. Throws
-  /// Refusal if the statement shares its line with the header of its block.
+  /// Adds whole lines before or after a statement, with its indentation; between `a(); b()`, the line is
+  /// split. Throws Refusal if the statement shares its line with the header of its block.
   void before(const Node& statement, const std::vector<std::string>& lines);
   void after(const Node& statement, const std::vector<std::string>& lines);
   /// Puts a statement under `if condition:`. Adjacent statements with the same condition share one `if`.
