@@ -32,25 +32,27 @@ std::vector<float> values_of(const std::string& parameter, const Shape& shape, c
   return {numbers.begin(), numbers.end()};
 }
 
-/// A parameter as Python describes it: (name, role, momentum of a statistic, values).
-void add_parameter(ModelGraphs& graphs, const nb::handle& described) {
-  const auto [name, role, momentum, array] = [&] {
-    const auto fields = nb::cast<nb::tuple>(described);
-    return std::tuple{nb::cast<std::string>(fields[0]), nb::cast<std::string>(fields[1]),
-                      nb::cast<double>(fields[2]), nb::object(fields[3])};
-  }();
+/// A parameter with initial values.
+ParameterInfo parameter_of(const std::string& name, bool trainable, const nb::handle& array) {
   const auto given = nb::cast<FloatArray>(array);
   std::vector<int64_t> dims;
   for (size_t axis = 0; axis < given.ndim(); ++axis) dims.push_back(static_cast<int64_t>(given.shape(axis)));
-  ParameterInfo parameter{
-      .name = name, .shape = Shape(dims), .trainable = role == "trained", .initializer = {}};
+  ParameterInfo parameter{.name = name, .shape = Shape(dims), .trainable = trainable, .initializer = {}};
   const auto values = std::make_shared<const std::vector<float>>(values_of(name, parameter.shape, array));
   parameter.initializer.kind = Initializer::Kind::given;
   parameter.initializer.give = [values](std::span<float> into) {
     std::copy(values->begin(), values->end(), into.begin());
   };
-  if (role == "statistic") graphs.running_statistics.push_back({name, momentum});
-  graphs.parameters.push_back(std::move(parameter));
+  return parameter;
+}
+
+/// A parameter as Python describes it: (name, role, momentum of a statistic, values).
+void add_parameter(ModelGraphs& graphs, const nb::handle& described) {
+  const auto fields = nb::cast<nb::tuple>(described);
+  const auto name = nb::cast<std::string>(fields[0]);
+  const auto role = nb::cast<std::string>(fields[1]);
+  if (role == "statistic") graphs.running_statistics.push_back({name, nb::cast<double>(fields[2])});
+  graphs.parameters.push_back(parameter_of(name, role == "trained", fields[3]));
 }
 
 /// The graphs as they are after writing and reading, which checks all of them.
@@ -69,6 +71,72 @@ std::unique_ptr<PythonModel> model_of(const std::string& name, const GraphBuilde
   ModelGraphs graphs{training.graph(), evaluation.graph(), prediction.graph(), {}, {}, metrics};
   for (const nb::handle parameter : parameters) add_parameter(graphs, parameter);
   return std::make_unique<PythonModel>(name, std::move(graphs));
+}
+
+std::unique_ptr<PythonModel> external_model(const std::string& name, nb::object function,
+                                            const nb::list& parameters,
+                                            const std::vector<int64_t>& prediction) {
+  ExternalForm form{name, {}, Shape(prediction)};
+  for (const nb::handle described : parameters) {
+    const auto fields = nb::cast<nb::tuple>(described);
+    form.parameters.push_back(
+        parameter_of(nb::cast<std::string>(fields[0]), nb::cast<bool>(fields[1]), fields[2]));
+  }
+  return std::make_unique<PythonModel>(form, std::move(function));
+}
+
+/// An object of Python that any thread may destroy.
+std::shared_ptr<nb::object> shared_object(nb::object object) {
+  return {new nb::object(std::move(object)), [](nb::object* last) {
+            if (Py_IsInitialized() == 0) return;  // the interpreter has ended, and its objects with it
+            const nb::gil_scoped_acquire python;
+            delete last;
+          }};
+}
+
+/// A view of memory that Python may use during a call.
+nb::object view_of(std::span<float> numbers) {
+  return nb::cast(nb::ndarray<nb::numpy, float>(numbers.data(), {numbers.size()}, nb::handle()),
+                  nb::rv_policy::reference);
+}
+
+/// Python's state of a thread that is not one of Python's own, for as long as the thread lives. Without it,
+/// each call would make a new state and delete it, with all that PyTorch keeps there.
+class PythonThread {
+ public:
+  PythonThread() : foreign_(PyGILState_GetThisThreadState() == nullptr) {
+    if (!foreign_) return;
+    state_ = PyGILState_Ensure();
+    saved_ = PyEval_SaveThread();
+  }
+  ~PythonThread() {
+    if (!foreign_ || Py_IsInitialized() == 0) return;
+    PyEval_RestoreThread(saved_);
+    PyGILState_Release(state_);
+  }
+  PythonThread(const PythonThread&) = delete;
+  PythonThread& operator=(const PythonThread&) = delete;
+
+ private:
+  bool foreign_;
+  PyGILState_STATE state_ = {};
+  PyThreadState* saved_ = nullptr;
+};
+
+void call_python(const nb::object& function, const ExternalCall& call) {
+  thread_local const PythonThread thread;
+  const nb::gil_scoped_acquire python;
+  const char* mode = call.mode == ExternalMode::training     ? "training"
+                     : call.mode == ExternalMode::evaluation ? "evaluation"
+                                                             : "prediction";
+  const auto rows = nb::ndarray<nb::numpy, const int32_t>(call.rows.data(), {call.rows.size()}, nb::handle());
+  nb::list parameters;
+  // Not read-only, because PyTorch has no tensors that are.
+  for (const std::span<const float> values : call.parameters)
+    parameters.append(view_of({const_cast<float*>(values.data()), values.size()}));
+  nb::list gradients;
+  for (const std::span<float> values : call.gradients) gradients.append(view_of(values));
+  function(mode, nb::cast(rows, nb::rv_policy::reference), parameters, view_of(call.result), gradients);
 }
 
 nb::list parameters_of(const PythonModel& model) {
@@ -91,6 +159,14 @@ PythonModel::PythonModel(const std::string& name, ModelGraphs graphs) {
   model_.graphs = std::move(kept);
 }
 
+PythonModel::PythonModel(const ExternalForm& form, nb::object function) {
+  external_ = std::make_shared<const ExternalModel>(
+      form, [shared = shared_object(std::move(function))](const ExternalCall& call) {
+        call_python(*shared, call);
+      });
+  model_ = external_->model();
+}
+
 void PythonModel::write(const std::string& path, const nb::dict& values) const {
   const auto give = [&](const ParameterInfo& parameter, std::span<float> into) {
     if (!values.contains(parameter.name.c_str())) return initialise(parameter, 0, into);
@@ -105,6 +181,11 @@ void PythonModel::write(const std::string& path, const nb::dict& values) const {
 void bind_model(nb::module_& module) {
   nb::class_<PythonModel>(module, "Model", "A model: its graphs and the values of its parameters.")
       .def(nb::init<const std::string&>(), nb::arg("path"), "Reads a model file.")
+      .def_static(
+          "external", &external_model, nb::arg("name"), nb::arg("function"), nb::arg("parameters"),
+          nb::arg("prediction"),
+          "Whose loss, gradients and predictions a function computes: function(mode, samples, parameters, "
+          "result, gradients). parameters: (name, trained, values); prediction: the shape for one sample.")
       .def_static("of_graphs", &model_of, nb::arg("name"), nb::arg("training"), nb::arg("evaluation"),
                   nb::arg("prediction"), nb::arg("parameters"), nb::arg("metrics"),
                   "Of three graphs. parameters: (name, 'trained', 'statistic' or 'fixed', momentum, values).")

@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/native/bindings.h"
+#include "python/native/values.h"
 #include "telar/core/error.h"
 #include "telar/core/version.h"
 #include "telar/strategy/strategy.h"
@@ -24,6 +25,20 @@ NB_MODULE(_native, module) {
         return names;
       },
       "The names of a strategy's options.");
+  module.def(
+      "shares_batches", [](const std::string& name) { return !telar::strategy_type(name).of_all_processes; },
+      "Whether each worker of a strategy computes whole models, of its share of a batch.");
+  module.def(
+      "uses_servers", [](const std::string& name) { return telar::strategy_type(name).uses_servers; },
+      "Whether workers exchange through parameter servers.");
+  module.def(
+      "workers",
+      [](const std::string& name, const nb::dict& options) {
+        const telar::StrategyType& type = telar::strategy_type(name);
+        return telar::worker_count(type, telar::completed("strategy '" + name + "'", type.options,
+                                                          telar::python::attributes_of(options)));
+      },
+      "The number of workers of a strategy with these options.");
   telar::python::bind_graph_builder(module);
   telar::python::bind_model(module);
   telar::python::bind_session(module);

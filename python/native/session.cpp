@@ -1,21 +1,19 @@
-#include "telar/runtime/session.h"
-
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <memory>
+#include <tuple>
 
 #include "python/native/bindings.h"
-#include "python/native/index_limits.h"
-#include "python/native/model.h"
+#include "python/native/epochs.h"
+#include "python/native/python_session.h"
 #include "python/native/values.h"
 #include "telar/core/error.h"
-#include "telar/observe/process.h"
 #include "telar/strategy/strategy.h"
 
 namespace telar::python {
@@ -24,110 +22,49 @@ namespace nb = nanobind;
 
 namespace {
 
-/// A session, and which inputs it takes.
-class PythonSession {
- public:
-  PythonSession(const PythonModel& model, const StepOptions& options, const StrategyType& type,
-                const Attributes& given, int threads, uint64_t seed) {
-    if (type.uses_servers)
-      throw user_error(
-          "the strategy {} has workers of their own, which cannot make the steps of a loop in Python; write the model to a file, and train it with `telar train`",
-          type.name);
-    const int64_t workers =
-        worker_count(type, completed("strategy '" + type.name + "'", type.options, given));
-    const int each =
-        std::max<int>(1, (threads > 0 ? threads : available_threads()) / static_cast<int>(workers));
-    const Cluster cluster{.devices =
-                              std::vector<DeviceSpec>(static_cast<size_t>(workers), {"cpu", each, {}})};
-    const TrainingStep step = make_training_step(model.model(), options);
-    session_ = std::make_unique<Session>(make_strategy(type.name, given)->rewrite(step, cluster), cluster,
-                                         SessionOptions{.seed = seed});
-    inputs_ = session_->inputs();
-    limits_ = index_limits(model.graphs());
-  }
-
-  Session& session() const { return *session_; }
-  const std::vector<BatchTensor>& inputs() const { return inputs_; }
-
-  /// The batch that these arrays are; they must outlive it.
-  BatchView batch_of(const nb::dict& arrays, const std::optional<IdArray>& samples) const {
-    BatchView batch;
-    bool first = true;
-    for (const auto& [key, value] : arrays) {
-      const auto name = nb::cast<std::string_view>(key);
-      const auto found = std::find_if(inputs_.begin(), inputs_.end(),
-                                      [name](const BatchTensor& input) { return input.name == name; });
-      if (found == inputs_.end()) continue;
-      const auto array = nb::cast<AnyArray>(value);
-      require_form(*found, array);
-      require_known(found->name, array);
-      const auto size = static_cast<int64_t>(array.shape(0));
-      if (!first && size != batch.size)
-        throw user_error("the inputs of a batch have {} and {} samples", batch.size, size);
-      first = false;
-      batch.size = size;
-      batch.inputs.push_back({found->name, array.data()});
-    }
-    if (samples) {
-      if (static_cast<int64_t>(samples->size()) != batch.size)
-        throw user_error("there are {} sample ids for {} samples", samples->size(), batch.size);
-      batch.sample = samples->data();
-    }
-    return batch;
-  }
-
- private:
-  static void require_form(const BatchTensor& input, const AnyArray& array) {
-    const Shape shape = shape_of(array);
-    const bool fits = shape.rank() == input.shape.rank() + 1 && has_dtype(array, input.dtype) &&
-                      std::equal(input.shape.begin(), input.shape.end(), shape.begin() + 1);
-    if (!fits)
-      throw user_error("the input '{}' must be {} with {} for each sample, not an array of {} bits with {}",
-                       input.name, name_of(input.dtype), input.shape.str(), array.dtype().bits, shape.str());
-  }
-
-  /// Throws Error (user) for tokens or labels that the model does not know.
-  void require_known(const std::string& input, const AnyArray& array) const {
-    const auto limit = limits_.find(input);
-    if (limit == limits_.end()) return;
-    const auto* numbers = static_cast<const int32_t*>(array.data());
-    const std::vector<int64_t>& known = limit->second;
-    const size_t elements = array.size() / std::max<size_t>(1, array.shape(0));
-    for (size_t i = 0; i < array.size(); ++i) {
-      const size_t element = i % elements;
-      if (element < known.size() && (numbers[i] < 0 || numbers[i] >= known[element]))
-        throw user_error("the input '{}' has {}; the model knows 0 to {} there", input, numbers[i],
-                         known[element] - 1);
-    }
-  }
-
-  std::unique_ptr<Session> session_;
-  std::vector<BatchTensor> inputs_;
-  IndexLimits limits_;
-};
+/// Parameters with options of their own: (names, options, by which their learning rate is multiplied).
+using ParameterGroup = std::tuple<std::vector<std::string>, nb::dict, double>;
 
 std::unique_ptr<PythonSession> make_session(const PythonModel& model, int64_t batch,
                                             const std::string& optimizer, const nb::dict& optimizer_options,
                                             const std::string& strategy, const nb::dict& strategy_options,
-                                            double clip_norm, bool bf16, int threads, uint64_t seed) {
+                                            double clip_norm, bool bf16, int threads, uint64_t seed,
+                                            const std::vector<ParameterGroup>& groups, int servers) {
   StepOptions options;
   options.batch = batch;
   options.optimizer = optimizer_of(optimizer, attributes_of(optimizer_options));
+  for (const auto& [names, own_options, rate] : groups) {
+    const Optimizer own = optimizer_of(optimizer, attributes_of(own_options));
+    for (const std::string& name : names) options.own_optimizers[name] = {own, rate};
+  }
   if (clip_norm > 0) options.clip_norm = clip_norm;
   if (bf16) options.precision = Precision::bf16;
   return std::make_unique<PythonSession>(model, options, strategy_type(strategy),
-                                         attributes_of(strategy_options), threads, seed);
+                                         attributes_of(strategy_options), threads, servers, seed);
 }
 
 /// Sums over the batch, and whether all numbers were finite.
 std::pair<std::vector<double>, bool> train(PythonSession& session, const nb::dict& arrays,
                                            const IdArray& samples, float learning_rate, int64_t step,
                                            uint32_t epoch, int64_t divisor) {
+  if (session.has_servers())
+    throw user_error(
+        "the strategy {} has workers of their own, which cannot make the steps of a loop in Python; write the model to a file, and train it with `telar train`",
+        session.program().strategy);
   const BatchView batch = session.batch_of(arrays, samples);
   const StepInputs inputs{.learning_rate = learning_rate, .step = step, .epoch = epoch, .samples = divisor};
   const nb::gil_scoped_release others_may_run;
   StepResult result = session.session().train(batch, inputs);
   return {std::move(result.metrics), result.finite};
+}
+
+/// (operation, layer, seconds) of one training step on the first replica.
+nb::list profile(PythonSession& session, const nb::dict& arrays, const IdArray& samples) {
+  const BatchView batch = session.batch_of(arrays, samples);
+  nb::list times;
+  for (const OperationTime& time : session.session().profile(batch, {.learning_rate = 0, .step = 1}))
+    times.append(nb::make_tuple(time.op, time.scope, time.seconds));
+  return times;
 }
 
 std::vector<double> evaluate(PythonSession& session, const nb::dict& arrays) {
@@ -183,16 +120,28 @@ nb::ndarray<nb::numpy, float> read_gradient(const PythonSession& session, const 
 
 void bind_session(nb::module_& module) {
   nb::class_<PythonSession>(module, "Session", "Trains a model in this process by one of the strategies.")
-      .def(nb::new_(&make_session), nb::arg("model"), nb::arg("batch"), nb::arg("optimizer"),
-           nb::arg("optimizer_options"), nb::arg("strategy"), nb::arg("strategy_options"),
-           nb::arg("clip_norm") = 0.0, nb::arg("bf16") = false, nb::arg("threads") = 0, nb::arg("seed") = 0,
-           "threads: of all workers together; 0: those of this process.")
+      .def(
+          nb::new_(&make_session), nb::arg("model"), nb::arg("batch"), nb::arg("optimizer"),
+          nb::arg("optimizer_options"), nb::arg("strategy"), nb::arg("strategy_options"),
+          nb::arg("clip_norm") = 0.0, nb::arg("bf16") = false, nb::arg("threads") = 0, nb::arg("seed") = 0,
+          nb::arg("groups") = std::vector<ParameterGroup>{}, nb::arg("servers") = 1,
+          "threads: of all workers together; 0: those of this process. groups: parameters with options of their "
+          "own, (names, options, by which their learning rate is multiplied). servers: of a strategy that has some.")
+      .def(
+          "epoch", &make_epoch, nb::arg("steps"), nb::arg("next"), nb::arg("learning_rate"), nb::arg("epoch"),
+          nb::arg("made"), nb::arg("done"),
+          "The workers of a strategy with servers, as threads, make the steps of an epoch. next(): the arrays of "
+          "the next batch, by name; called by the workers. made: the steps made before. done(step, samples, sums): "
+          "called for each step, in any order.")
+      .def("updates_after", &PythonSession::updates_after, "The servers' updates after so many steps.")
       .def(
           "train", &train, nb::arg("inputs"), nb::arg("samples"), nb::arg("learning_rate"), nb::arg("step"),
           nb::arg("epoch") = 0, nb::arg("divisor") = 0,
           "Makes one step. inputs: arrays by name; samples: the ids of the samples, i64; divisor: by what the "
           "gradient sum is divided, 0: the number of samples. Returns the sums of the metrics, and False if a "
           "number was not finite.")
+      .def("profile", &profile, nb::arg("inputs"), nb::arg("samples"),
+           "(operation, layer, seconds) of each operation of a training step on the first worker.")
       .def("evaluate", &evaluate, "The sums of the metrics in evaluation mode.")
       .def("predict", &predict, "The predictions in evaluation mode, a NumPy array.")
       .def("read_state", &read_state, nb::arg("parameter"), nb::arg("slot") = "")

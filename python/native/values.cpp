@@ -44,13 +44,15 @@ std::vector<Option> options_of(const std::string& optimizer) {
   const auto real = [](const char* name, double fallback) {
     return Option{.name = name, .fallback = fallback, .rule = {.least = 0}, .help = ""};
   };
+  const auto flag = [](const char* name) { return Option{.name = name, .fallback = false, .help = ""}; };
   if (optimizer == "sgd")
-    return {
-        real("momentum", 0), real("weight_decay", 0), {.name = "nesterov", .fallback = false, .help = ""}};
+    return {real("momentum", 0), real("weight_decay", 0), flag("nesterov"), flag("keras")};
   if (optimizer == "adam" || optimizer == "adamw")
-    return {real("beta1", 0.9), real("beta2", 0.999), real("epsilon", 1e-8), real("weight_decay", 0)};
+    return {real("beta1", 0.9), real("beta2", 0.999), real("epsilon", 1e-8), real("weight_decay", 0),
+            flag("keras")};
   if (optimizer == "rmsprop")
-    return {real("alpha", 0.99), real("epsilon", 1e-8), real("momentum", 0), real("weight_decay", 0)};
+    return {real("alpha", 0.99), real("epsilon", 1e-8), real("momentum", 0), real("weight_decay", 0),
+            flag("keras")};
   if (optimizer == "adagrad") return {real("lr_decay", 0), real("epsilon", 1e-10), real("weight_decay", 0)};
   throw user_error("there is no optimizer '{}'; there are sgd, adam, adamw, rmsprop and adagrad", optimizer);
 }
@@ -99,12 +101,14 @@ Optimizer optimizer_of(const std::string& name, const Attributes& given) {
   if (name == "sgd")
     return SgdOptions{.momentum = real("momentum"),
                       .nesterov = options.flag("nesterov"),
-                      .weight_decay = real("weight_decay")};
+                      .weight_decay = real("weight_decay"),
+                      .keras = options.flag("keras")};
   if (name == "rmsprop")
     return RmspropOptions{.alpha = real("alpha"),
                           .epsilon = real("epsilon"),
                           .momentum = real("momentum"),
-                          .weight_decay = real("weight_decay")};
+                          .weight_decay = real("weight_decay"),
+                          .keras = options.flag("keras")};
   if (name == "adagrad")
     return AdagradOptions{
         .lr_decay = real("lr_decay"), .epsilon = real("epsilon"), .weight_decay = real("weight_decay")};
@@ -112,7 +116,8 @@ Optimizer optimizer_of(const std::string& name, const Attributes& given) {
                      .beta2 = real("beta2"),
                      .epsilon = real("epsilon"),
                      .weight_decay = real("weight_decay"),
-                     .decoupled = name == "adamw"};
+                     .decoupled = name == "adamw",
+                     .keras = options.flag("keras")};
 }
 
 }  // namespace telar::python

@@ -8,7 +8,18 @@
 telar.torch takes PyTorch's modules. This module needs NumPy alone.
 """
 
-from telar._native import Error, strategies, version
+import os
+import sys
+
+# The libraries of the native module must find its OpenMP functions before those that PyTorch loads for all: with two teams of
+# threads, each would wait for the other's to sleep.
+_flags = sys.getdlopenflags()
+sys.setdlopenflags(os.RTLD_NOW | os.RTLD_DEEPBIND)
+try:
+    from telar._native import Error, strategies, version
+finally:
+    sys.setdlopenflags(_flags)
+
 from telar.loaded import LoadedModel, load
 from telar.run import train
 

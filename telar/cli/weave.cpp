@@ -9,6 +9,7 @@
 #include "telar/cli/launch.h"
 #include "telar/cli/verbs.h"
 #include "telar/cli/weave_project.h"
+#include "telar/cli/weave_strategy.h"
 #include "telar/cli/weave_verify.h"
 #include "telar/core/error.h"
 #include "telar/core/module.h"
@@ -29,6 +30,7 @@ struct WeaveArguments {
   std::string project;
   std::string output;
   std::string target;
+  std::string strategy;
   std::string global_batch = "grow";
   std::string epochs = "keep";
   std::string evaluation = "every";
@@ -97,6 +99,9 @@ void check_arguments(const WeaveArguments& arguments) {
   if (!arguments.output.empty() && fs::equivalent(arguments.output, arguments.file, ignored)) {
     throw user_error("{} is the script itself; use --in-place to change it", arguments.output);
   }
+  if (!arguments.strategy.empty() && arguments.target != "telar")
+    throw user_error(
+        "--strategy is for --target telar; the other targets divide the samples among processes");
   if (arguments.processes < 1)
     throw user_error("-n needs a number of processes of at least 1, not {}", arguments.processes);
 }
@@ -117,6 +122,7 @@ weave::Reply ask(const WeaveArguments& arguments) {
     request.bytes = {std::istreambuf_iterator<char>(std::cin), {}};
   }
   request.target = arguments.target;
+  request.telar_options = strategy_dictionary(arguments.strategy);
   request.keep_global_batch = arguments.global_batch == "keep";
   request.divide_epochs = arguments.epochs == "divide";
   request.warmup_epochs = arguments.warmup;
@@ -164,11 +170,14 @@ int run_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
 
 /// Compares the script with what was woven, or with the file that the user names.
 int verify_woven(const WeaveArguments& arguments, const weave::Reply& reply) {
+  if (reply.target == "telar" && !reply.is_pytorch)
+    throw user_error(
+        "--verify compares scripts of PyTorch with --target telar; of a Keras model, telar.keras itself compares the first batch with Keras");
   Verification what;
   what.title = arguments.file;
   what.target = reply.target;
   what.is_pytorch = reply.is_pytorch;
-  what.processes = arguments.processes;
+  what.processes = reply.target == "telar" ? 1 : arguments.processes;
   what.keep_global_batch = arguments.global_batch == "keep" || reply.divides_steps;
   what.divide_epochs = arguments.epochs == "divide";
   what.warmup = arguments.warmup;
@@ -240,8 +249,11 @@ void add_weave(Verb& program) {
       "Write the woven script to this file, or the project to this folder; without it, print the script");
   verb.option(
           "--target", arguments->target,
-          "ddp (PyTorch, by torchrun), horovod (PyTorch, Keras), tf-distribute (Keras); without it, ddp for PyTorch and horovod for Keras")
-      .one_of({"ddp", "horovod", "tf-distribute"});
+          "ddp (PyTorch, by torchrun), horovod (PyTorch, Keras), tf-distribute (Keras), telar (PyTorch, Keras; on Telar's engine); without it, ddp for PyTorch and horovod for Keras")
+      .one_of({"ddp", "horovod", "tf-distribute", "telar"});
+  verb.option(
+      "--strategy", arguments->strategy,
+      "With --target telar: the strategy and its options, as in mirrored,replicas=4; the woven script has them in a variable");
   verb.option(
           "--global-batch", arguments->global_batch,
           "grow: each process takes the script's batch, and the learning rate is multiplied by the number of processes; keep: the processes divide the batch, and the rate stays the same")

@@ -113,8 +113,13 @@ class GraphLowering {
   /// Memory for this node only (scratchpads, intermediate results) or, when attached to a value, until that
   /// value's last reader.
   RegionId temporary(const Layout& layout) { return add_region(layout, Place::activation); }
-  /// Attaches more memory to an opaque value, which the forward operation passes to the backward one.
-  void attach(ValueId value, std::vector<RegionId> regions) { attached_[value] = std::move(regions); }
+  /// Attaches more memory to an opaque value, which the forward operation passes to the backward one (−1:
+  /// none). Until then, no operation in place overwrites it, even if the region is also that of a value.
+  void attach(ValueId value, std::vector<RegionId> regions) {
+    for (const RegionId region : regions)
+      if (region >= 0) holds_[root_of(region)].push_back(value);
+    attached_[value] = std::move(regions);
+  }
   const std::vector<RegionId>& attached(ValueId value) const { return attached_.at(value); }
 
   bool is_metric(ValueId buffer) const;

@@ -17,7 +17,11 @@ struct AdamRule {
 };
 
 struct RmspropRule {
-  float learning_rate, scale, alpha, epsilon, momentum, weight_decay;
+  float learning_rate;  ///< of the step: 1 if the momentum has it
+  float rate_in_momentum;
+  float scale, alpha;
+  float epsilon, epsilon_in_root;  ///< √(s + epsilon_in_root) + epsilon
+  float momentum, weight_decay;
 };
 
 struct AdagradRule {

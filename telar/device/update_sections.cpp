@@ -6,6 +6,7 @@
 
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
+#include "telar/graph/ops/update.h"
 
 namespace telar {
 
@@ -57,16 +58,44 @@ std::vector<UpdateSection> merged(std::vector<UpdateSection> sections) {
   return merged;
 }
 
+bool is_keras(const Attributes& a) { return a.has("keras") && a.flag("keras"); }
+
+/// In Keras's form the gradient is multiplied by the learning rate before it reaches the momentum.
+SgdRule sgd_rule(const Attributes& a, const UpdateScalars& scalars, float scale) {
+  const float before = is_keras(a) ? scalars.learning_rate : 1.0F;
+  const float after = is_keras(a) ? 1.0F : scalars.learning_rate;
+  return {after,
+          scale * before,
+          real(a, "momentum"),
+          real(a, "weight_decay") * before,
+          a.flag("nesterov"),
+          scalars.step <= 1.0F};
+}
+
+RmspropRule rmsprop_rule(const Attributes& a, const UpdateScalars& scalars, float scale) {
+  const bool in_momentum = is_keras(a) && a.real("momentum") != 0;
+  const float epsilon = real(a, "epsilon");
+  return {in_momentum ? 1.0F : scalars.learning_rate,
+          in_momentum ? scalars.learning_rate : 1.0F,
+          scale,
+          real(a, "alpha"),
+          is_keras(a) ? 0.0F : epsilon,
+          is_keras(a) ? epsilon : 0.0F,
+          real(a, "momentum"),
+          real(a, "weight_decay")};
+}
+
 AdamRule adam_rule(const Attributes& a, const UpdateScalars& scalars, float scale) {
   const double t = scalars.step;
+  const double correction2_root = std::sqrt(1.0 - std::pow(a.real("beta2"), t));
   return {scalars.learning_rate,
           scale,
           real(a, "beta1"),
           real(a, "beta2"),
-          real(a, "epsilon"),
+          static_cast<float>(is_keras(a) ? a.real("epsilon") / correction2_root : a.real("epsilon")),
           real(a, "weight_decay"),
           static_cast<float>(1.0 - std::pow(a.real("beta1"), t)),
-          static_cast<float>(std::sqrt(1.0 - std::pow(a.real("beta2"), t))),
+          static_cast<float>(correction2_root),
           a.flag("decoupled")};
 }
 
@@ -90,19 +119,13 @@ float clip_factor_of(double max_norm, double sum_of_squares, float samples) {
   return static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
 }
 
-UpdateRule rule_of(const UpdateSection& section, const UpdateScalars& scalars, float scale) {
+UpdateRule rule_of(const UpdateSection& section, const UpdateScalars& step, float scale) {
   const Attributes& a = section.attributes;
-  if (section.rule == "sgd_update") {
-    return SgdRule{scalars.learning_rate, scale,
-                   real(a, "momentum"),   real(a, "weight_decay"),
-                   a.flag("nesterov"),    scalars.step <= 1.0F};
-  }
+  UpdateScalars scalars = step;
+  scalars.learning_rate = static_cast<float>(step.learning_rate * rate_of_update(a));
+  if (section.rule == "sgd_update") return sgd_rule(a, scalars, scale);
   if (section.rule == "adam_update") return adam_rule(a, scalars, scale);
-  if (section.rule == "rmsprop_update") {
-    return RmspropRule{scalars.learning_rate, scale,
-                       real(a, "alpha"),      real(a, "epsilon"),
-                       real(a, "momentum"),   real(a, "weight_decay")};
-  }
+  if (section.rule == "rmsprop_update") return rmsprop_rule(a, scalars, scale);
   if (section.rule == "adagrad_update") {
     const double lowered = scalars.learning_rate / (1.0 + (scalars.step - 1.0) * a.real("lr_decay"));
     return AdagradRule{static_cast<float>(lowered), scale, real(a, "epsilon"), real(a, "weight_decay")};

@@ -32,6 +32,6 @@ float clip_factor_of(double max_norm, double sum_of_squares, float samples);
 
 using UpdateRule = std::variant<SgdRule, AdamRule, RmspropRule, AdagradRule, RunningAverageRule>;
 /// The rule of a section with this step's numbers. Throws Error (run) for an unknown rule.
-UpdateRule rule_of(const UpdateSection& section, const UpdateScalars& scalars, float scale);
+UpdateRule rule_of(const UpdateSection& section, const UpdateScalars& step, float scale);
 
 }  // namespace telar

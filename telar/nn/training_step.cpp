@@ -148,7 +148,10 @@ Graph build_update(const ModelGraphs& forward, const std::vector<std::string>& o
   for (const std::string& name : order) {
     const ScopeGuard scope(graph, name);
     if (by_name.at(name)->trainable) {
-      add_optimizer(graph, name, inputs, options.optimizer);
+      const auto own = options.own_optimizers.find(name);
+      const bool has_own = own != options.own_optimizers.end();
+      inputs.rate = has_own ? own->second.rate : 1;
+      add_optimizer(graph, name, inputs, has_own ? own->second.optimizer : options.optimizer);
     } else {
       running_average_update(graph, name, inputs.samples, momentum.at(name));
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -30,11 +31,19 @@ enum class Convolution : uint8_t {
 /// AdamW is AdamOptions with `decoupled`.
 using Optimizer = std::variant<SgdOptions, AdamOptions, RmspropOptions, AdagradOptions>;
 
+/// The optimizer of a parameter with options of its own.
+struct ParameterOptimizer {
+  Optimizer optimizer = SgdOptions{};
+  double rate = 1;  ///< by which the step's learning rate is multiplied
+};
+
 struct StepOptions {
   int64_t batch = 32;  ///< batch size of the graphs; Graph::with_batch gives others
   Loss loss = Loss::cross_entropy;
   double label_smoothing = 0;  ///< cross-entropy only, 0 ≤ s < 1
   Optimizer optimizer = SgdOptions{};
+  /// Of parameters that have not the one above, by name.
+  std::map<std::string, ParameterOptimizer> own_optimizers = {};
   std::optional<double> clip_norm;  ///< upper limit of the mean gradient's norm over all parameters
   /// Metrics of classification: 1 is "accuracy", 5 is "top5". Ignored for squared error.
   std::vector<int64_t> top_k = {1};

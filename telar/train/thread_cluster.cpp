@@ -14,7 +14,22 @@ namespace telar {
 
 ThreadCluster::ThreadCluster(const Program& program, const Cluster& cluster, const Dataset& train,
                              const TrainerOptions& options, ThreadClusterOptions threads)
-    : program_(program), cluster_(cluster), train_(train), options_(options), threads_(std::move(threads)) {
+    : ThreadCluster(
+          program, cluster,
+          [&train, options](int64_t parts) {
+            return std::make_unique<LeasedDataset>(train, options.batch, options.seed, options.shuffle, parts,
+                                                   options.together);
+          },
+          (train.size() + options.batch - 1) / options.batch, options, std::move(threads)) {}
+
+ThreadCluster::ThreadCluster(const Program& program, const Cluster& cluster, MakeBatches batches,
+                             int64_t steps, const TrainerOptions& options, ThreadClusterOptions threads)
+    : program_(program),
+      cluster_(cluster),
+      make_batches_(std::move(batches)),
+      steps_(steps),
+      options_(options),
+      threads_(std::move(threads)) {
   if (program.stores.empty())
     throw user_error("the strategy {} has no parameter servers; train with a session alone",
                      program.strategy);
@@ -45,7 +60,7 @@ std::vector<Store*> ThreadCluster::stores() const {
 void ThreadCluster::start(const Session& session, int64_t steps) {
   create_servers(only_store(program_), stores());
   write_servers(only_store(program_), stores(), session, updates_after(program_, steps));
-  coordinator_.emplace(division_of(program_.cooperation, threads_.workers, steps_of_epoch()));
+  coordinator_.emplace(division_of(program_.cooperation, threads_.workers, steps_));
   for (int64_t w = 0; w < threads_.workers + program_.cooperation.backups; ++w) {
     std::shared_ptr<WorkSource> source = coordinator_->join(fmt::format("worker {}", w));
     workers_.emplace_back([this, source = std::move(source)] {
@@ -56,10 +71,6 @@ void ThreadCluster::start(const Session& session, int64_t steps) {
       }
     });
   }
-}
-
-int64_t ThreadCluster::steps_of_epoch() const {
-  return (train_.size() + options_.batch - 1) / options_.batch;
 }
 
 /// What the thread of a worker does.
@@ -79,8 +90,8 @@ void ThreadCluster::work(WorkSource& source) {
                    .typical_batch = std::max<int64_t>(1, options_.batch / parts),
                    .say = threads_.say,
                    .warn = threads_.say});
-  LeasedDataset batches(train_, options_.batch, options_.seed, options_.shuffle, parts, options_.together);
-  WorkerLoop loop(source, session, batches, steps_of_epoch(), options_, parts, threads_.say);
+  const std::unique_ptr<LeasedBatches> batches = make_batches_(parts);
+  WorkerLoop loop(source, session, *batches, steps_, options_, parts, threads_.say);
   loop.run();
 }
 

@@ -12,6 +12,7 @@
 #include "telar/comm/members/local_coordinator.h"
 #include "telar/comm/store/local_store.h"
 #include "telar/data/dataset.h"
+#include "telar/data/leased_batches.h"
 #include "telar/graph/program.h"
 #include "telar/runtime/session.h"
 #include "telar/train/trainer.h"
@@ -44,6 +45,11 @@ class ThreadCluster final : public StepSource {
   /// Throws Error (user) for a program without servers, and for less than one worker.
   ThreadCluster(const Program& program, const Cluster& cluster, const Dataset& train,
                 const TrainerOptions& options, ThreadClusterOptions threads = {});
+  /// Makes what a worker reads the parts of batches from, of which each global batch has `parts`.
+  using MakeBatches = std::function<std::unique_ptr<LeasedBatches>(int64_t parts)>;
+  /// The same with batches from elsewhere, `steps` in an epoch.
+  ThreadCluster(const Program& program, const Cluster& cluster, MakeBatches batches, int64_t steps,
+                const TrainerOptions& options, ThreadClusterOptions threads = {});
   /// Ends the workers.
   ~ThreadCluster() override;
 
@@ -61,12 +67,12 @@ class ThreadCluster final : public StepSource {
  private:
   std::unique_ptr<Store> connect(size_t server, uint32_t member);
   std::vector<Store*> stores() const;
-  int64_t steps_of_epoch() const;
   void work(WorkSource& source);
 
   const Program& program_;
   const Cluster& cluster_;
-  const Dataset& train_;
+  const MakeBatches make_batches_;
+  const int64_t steps_;  // of an epoch
   const TrainerOptions options_;
   const ThreadClusterOptions threads_;
   std::stop_source stop_;

@@ -16,7 +16,8 @@ struct Request {
   /// The contents of a file by its path within the project (for a single script: relative to its folder);
   /// nothing if the file does not exist.
   std::function<std::optional<std::string>(const std::string& path)> read;
-  std::string target;  ///< ddp, horovod, tf-distribute; empty: ddp for PyTorch, horovod for Keras
+  std::string target;  ///< ddp, horovod, tf-distribute, telar; empty: ddp for PyTorch, horovod for Keras
+  std::string telar_options;  ///< of the target telar: the strategy and its options, a dictionary of Python
   bool keep_global_batch = false;
   bool divide_epochs = false;     ///< all samples in each process, fewer epochs (Horovod, ddp)
   int warmup_epochs = 0;          ///< over which the learning rate grows (Horovod, ddp)

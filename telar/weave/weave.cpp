@@ -21,7 +21,7 @@ namespace {
 /// Imports and names which show that a script is already parallel.
 const Node* parallel_already(const Names& names, std::string& by) {
   // torch.multiprocessing alone is not parallel training: scripts choose how loaders start workers with it.
-  static constexpr std::array<std::string_view, 16> modules = {"horovod",
+  static constexpr std::array<std::string_view, 17> modules = {"horovod",
                                                                "torch.distributed",
                                                                "torch.nn.parallel.DistributedDataParallel",
                                                                "accelerate",
@@ -36,7 +36,8 @@ const Node* parallel_already(const Names& names, std::string& by) {
                                                                "torch.multiprocessing.Pool",
                                                                "torch.multiprocessing.get_context",
                                                                "torch_xla",
-                                                               "colossalai"};
+                                                               "colossalai",
+                                                               "telar"};
   const auto matches = [&](const std::string& name) {
     for (const std::string_view module : modules) {
       if (name.starts_with(module) && (name.size() == module.size() || name[module.size()] == '.'))
@@ -63,6 +64,19 @@ const Node* parallel_already(const Names& names, std::string& by) {
 
 enum class Framework { pytorch, keras };
 
+/// Options that are for processes which divide the samples.
+void check_telar(const Request& request) {
+  const std::string option = request.divide_epochs       ? "--epochs divide"
+                             : request.warmup_epochs > 0 ? "--warmup"
+                             : request.share_evaluation  ? "--evaluation shared"
+                             : request.only_training     ? "--only-training"
+                                                         : "";
+  if (!option.empty())
+    throw user_error(
+        "{} is for targets whose processes divide the samples; with --target telar, each step is that of the script's batch",
+        option);
+}
+
 /// The user's choices. Without a target: Horovod for Keras, DDP for PyTorch.
 Choices choices_of(const Request& request, Framework framework) {
   Choices choices;
@@ -71,6 +85,7 @@ Choices choices_of(const Request& request, Framework framework) {
   choices.warmup_epochs = request.warmup_epochs;
   choices.share_evaluation = request.share_evaluation;
   choices.only_training = request.only_training;
+  choices.telar_options = request.telar_options;
   const bool keras = framework == Framework::keras;
   if (request.target.empty()) {
     choices.target = keras ? Target::horovod : Target::ddp;
@@ -80,8 +95,11 @@ Choices choices_of(const Request& request, Framework framework) {
     choices.target = Target::horovod;
   } else if (request.target == "tf-distribute") {
     choices.target = Target::tf_distribute;
+  } else if (request.target == "telar") {
+    choices.target = Target::telar;
+    check_telar(request);
   } else {
-    throw user_error("there is no target '{}'; the targets are ddp, horovod and tf-distribute",
+    throw user_error("there is no target '{}'; the targets are ddp, horovod, tf-distribute and telar",
                      request.target);
   }
   if (keras && choices.target == Target::ddp)
@@ -139,8 +157,12 @@ void write(const Names& names, Framework framework, const Request& request,
   const Choices choices = choices_of(request, framework);
   reply.target = choices.target == Target::ddp       ? "ddp"
                  : choices.target == Target::horovod ? "horovod"
+                 : choices.target == Target::telar   ? "telar"
                                                      : "tf-distribute";
-  if (framework == Framework::pytorch) {
+  if (choices.target == Target::telar) {
+    framework == Framework::pytorch ? write_torch_telar(names, read_torch(names, false), choices, edits)
+                                    : write_keras_telar(names, read_keras(names), choices, edits);
+  } else if (framework == Framework::pytorch) {
     const TorchProgram program = read_torch(names);
     reply.divides_steps = choices.keep_global_batch || !program.shares.empty();
     write_torch(names, program, choices, edits);

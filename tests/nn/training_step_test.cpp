@@ -152,6 +152,21 @@ TEST(TrainingStep, EachOptimizerHasItsOwnUpdateAndState) {
   EXPECT_TRUE(of(AdagradOptions{}).has(ValueKind::optimizer_state, "fc.weight", "adagrad_s"));
 }
 
+TEST(TrainingStep, AParameterMayHaveAnOptimizerAndARateOfItsOwn) {
+  const ParameterOptimizer of_bias{.optimizer = SgdOptions{.momentum = 0.5}, .rate = 0.25};
+  const TrainingStep step = make_training_step(
+      tiny(), {.optimizer = SgdOptions{.weight_decay = 0.1}, .own_optimizers = {{"fc.bias", of_bias}}});
+  const std::vector<const Node*> updates = nodes_named(step.update, "sgd_update");
+  ASSERT_EQ(updates.size(), 2U);
+  const Attributes& weight = updates[0]->attributes;
+  EXPECT_EQ(weight.real("weight_decay"), 0.1);
+  EXPECT_EQ(rate_of_update(weight), 1);
+  const Attributes& bias = updates[1]->attributes;
+  EXPECT_EQ(bias.real("momentum"), 0.5);
+  EXPECT_EQ(bias.real("weight_decay"), 0);
+  EXPECT_EQ(rate_of_update(bias), 0.25);
+}
+
 TEST(TrainingStep, LearningRateSamplesAndStepAreInputs) {
   const Graph update = make_training_step(tiny(), {.optimizer = AdamOptions{}}).update;
   for (const char* name : {"learning_rate", "samples", "step"}) {

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -175,8 +177,9 @@ TEST_P(OptimizerTest, EqualsPyTorchForFiveSteps) {
 INSTANTIATE_TEST_SUITE_P(Cases, OptimizerTest, ::testing::Range<size_t>(0, names().size()),
                          [](const auto& which) { return names()[which.param]; });
 
-/// Adam with the parameters and gradients of the fixture's first step.
-OptimizerRun adam_run() {
+/// A rule with the parameters and gradients of the fixture's first step.
+OptimizerRun run_of(
+    const std::function<void(GraphBuilder&, const std::string& parameter, const UpdateInputs&)>& add) {
   GraphBuilder builder;
   const TensorType scalar{DType::f32, {1}};
   const UpdateInputs inputs{builder.input("learning_rate", scalar, false),
@@ -184,13 +187,78 @@ OptimizerRun adam_run() {
                             kNoValue};
   for (const auto& [name, shape] : index()["parameters"].items()) {
     builder.parameter(name, {DType::f32, Shape(shape.get<std::vector<int64_t>>())});
-    adam_update(builder, name, inputs, {});
+    add(builder, name, inputs);
   }
   const SafetensorsFile file(std::string(TELAR_FIXTURES) + "/ops/optimizers.safetensors");
   OptimizerRun run(builder.build());
   run.fill_parameters(file, "start");
   run.fill_gradients(file, "gradient/0");
   return run;
+}
+
+OptimizerRun adam_run() {
+  return run_of([](GraphBuilder& builder, const std::string& name, const UpdateInputs& inputs) {
+    adam_update(builder, name, inputs, {});
+  });
+}
+
+/// Keras's rules, in double, as its documentation and sources have them. A rule is called with one number,
+/// its gradient, two numbers of state, the learning rate and the step.
+using KerasRule = std::function<void(double& p, double g, double& a, double& b, double rate, int step)>;
+
+void expect_keras(OptimizerRun run, const KerasRule& rule) {
+  const SafetensorsFile file(std::string(TELAR_FIXTURES) + "/ops/optimizers.safetensors");
+  const auto start = file.read("start/weight").data;
+  const auto gradient = file.read("gradient/0/weight").data;
+  std::vector<double> p(start.begin(), start.end());
+  std::vector<double> a(p.size());
+  std::vector<double> b(p.size());
+  const std::vector<float> rates{0.1F, 0.1F, 0.02F, 0.0F, 0.05F};  // the momentum keeps the rates of its time
+  for (size_t step = 0; step < rates.size(); ++step) {
+    run.step(rates[step], 12, static_cast<int>(step) + 1);
+    for (size_t i = 0; i < p.size(); ++i)
+      rule(p[i], gradient[i] / 12, a[i], b[i], rates[step], static_cast<int>(step) + 1);
+    const std::vector<float> expected(p.begin(), p.end());
+    EXPECT_LT(relative_error(run.parameter("weight"), expected), 1e-5) << "step " << step + 1;
+  }
+}
+
+TEST(KerasForm, SgdHasTheLearningRateInItsMomentum) {
+  for (const bool nesterov : {false, true}) {
+    expect_keras(run_of([&](GraphBuilder& builder, const std::string& name, const UpdateInputs& inputs) {
+                   sgd_update(builder, name, inputs, {.momentum = 0.9, .nesterov = nesterov, .keras = true});
+                 }),
+                 [&](double& p, double g, double& m, double&, double rate, int) {
+                   m = 0.9 * m - rate * g;
+                   p += nesterov ? 0.9 * m - rate * g : m;
+                 });
+  }
+}
+
+TEST(KerasForm, AdamAddsEpsilonBeforeTheCorrection) {
+  expect_keras(run_of([](GraphBuilder& builder, const std::string& name, const UpdateInputs& inputs) {
+                 adam_update(builder, name, inputs, {.epsilon = 0.01, .keras = true});
+               }),
+               [](double& p, double g, double& m, double& v, double rate, int step) {
+                 m += (g - m) * 0.1;
+                 v += (g * g - v) * 0.001;
+                 const double alpha = rate * std::sqrt(1 - std::pow(0.999, step)) / (1 - std::pow(0.9, step));
+                 p -= m * alpha / (std::sqrt(v) + 0.01);
+               });
+}
+
+TEST(KerasForm, RmspropHasEpsilonInTheRootAndTheLearningRateInItsMomentum) {
+  for (const double momentum : {0.0, 0.5}) {
+    expect_keras(run_of([&](GraphBuilder& builder, const std::string& name, const UpdateInputs& inputs) {
+                   rmsprop_update(builder, name, inputs,
+                                  {.alpha = 0.9, .epsilon = 0.01, .momentum = momentum, .keras = true});
+                 }),
+                 [&](double& p, double g, double& s, double& b, double rate, int) {
+                   s = 0.9 * s + 0.1 * g * g;
+                   b = momentum * b + rate * g / std::sqrt(s + 0.01);
+                   p -= b;
+                 });
+  }
 }
 
 class NonFiniteUpdate : public ::testing::TestWithParam<float> {};

@@ -96,7 +96,7 @@ class Native(unittest.TestCase):
                 (lambda: _native.Model("/nowhere/m.telar"), "m.telar"),
                 (lambda: self.session("mirored"), "mirrored"),
                 (lambda: self.session("mirrored", replicas=0), "replicas"),
-                (lambda: self.session("downpour"), "workers of their own"),
+                (lambda: self.session("downpour").train({"x": self.x, "label": self.y}, numpy.arange(5), 0.1, 1), "workers of their own"),
                 (lambda: _native.Session(self.model, 4, "sgd", {"momentun": 1.0}, "single", {}), "momentum"),
                 (lambda: graph("mean_sqared_error"), "no operation"),
                 (lambda: session.write_state("w", "", numpy.zeros((3, 2), "f4")[:1]), "w")):

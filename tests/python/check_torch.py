@@ -8,7 +8,10 @@ must have the package telar (build/release/python).
 """
 
 import copy
+import math
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -144,10 +147,6 @@ class Strategies(unittest.TestCase):
     def test_hybrid(self):
         self.check("hybrid", name="mlp", data=2, model=2, stages=1)
 
-    def test_servers_are_refused(self):
-        with self.assertRaisesRegex(telar.Error, "workers of their own"):
-            self.check("downpour", name="mlp")
-
 
 class State(unittest.TestCase):
     """What passes between PyTorch and Telar arrives unchanged."""
@@ -201,6 +200,77 @@ class State(unittest.TestCase):
         step.sync()
         self.assertEqual(largest_difference(before, module.parameters()), 0)
 
+    def test_options_of_the_optimizer_stay(self):
+        module, loss, make = built("mlp")
+        optimizer = torch.optim.SGD(module.parameters(), 0.1, momentum=0.9)
+        step = tt.Step(module, loss, optimizer)
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=10)
+        with self.assertRaisesRegex(telar.Error, "an option of the optimizer has changed"):
+            for _ in range(3):
+                step(*make(4))
+                scheduler.step()
+
+    def test_scheduler_sees_the_steps(self):
+        module, loss, make = built("mlp")
+        optimizer = torch.optim.SGD(module.parameters(), 0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        tt.Step(module, loss, optimizer)(*make(4))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            scheduler.step()
+
+    def test_outputs_are_those_before_the_step(self):
+        module = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
+        step = tt.Step(module, nn.MSELoss(), torch.optim.SGD(module.parameters(), 0.1), strategy="mirrored", replicas=2)
+        for _ in range(2):
+            x, y = torch.randn(6, 4), torch.randn(6, 3)
+            step.load()  # nothing before the first step
+            right = module(x).detach()
+            torch.testing.assert_close(step.outputs(x, y), right)
+            step(x, y)
+            self.assertGreater(largest_difference([step.outputs(x, y)], [right]), 1e-4)
+            step.sync()
+
+    def test_outputs_in_training_are_refused(self):
+        for layer in (nn.Dropout(0.5), nn.BatchNorm1d(3)):
+            module = nn.Sequential(nn.Linear(4, 3), layer)
+            step = tt.Step(module, nn.MSELoss(), torch.optim.SGD(module.parameters(), 0.1))
+            with self.assertRaisesRegex(telar.Error, "something else in training"):
+                step.outputs(torch.randn(6, 4), torch.randn(6, 3))
+
+    def test_outputs_that_are_no_tensor_are_refused(self):
+        class Two(nn.Linear):
+            def forward(self, x):
+                return super().forward(x), x
+
+        module = Two(4, 3)
+        step = tt.Step(module, lambda m, x, y: nn.functional.mse_loss(m(x)[0], y), torch.optim.SGD(module.parameters(), 0.1))
+        with self.assertRaisesRegex(telar.Error, "not one tensor"):
+            step.outputs(torch.randn(6, 4), torch.randn(6, 3))
+
+    def test_evaluation_mode_is_refused_where_it_matters(self):
+        for layer, matters in ((nn.Dropout(0.5), True), (nn.Tanh(), False)):
+            module = nn.Sequential(nn.Linear(4, 3), layer).eval()
+            step = tt.Step(module, nn.MSELoss(), torch.optim.SGD(module.parameters(), 0.1))
+            batch = torch.randn(6, 4), torch.randn(6, 3)
+            if matters:
+                with self.assertRaisesRegex(telar.Error, "in evaluation mode"):
+                    step(*batch)
+            else:
+                step(*batch)
+
+    def test_values_leave_the_module(self):
+        module, loss, make = built("mlp")
+        step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.1))
+        before = {name: p.detach().clone() for name, p in module.named_parameters()}
+        step(*make(4))
+        self.assertEqual(largest_difference(before.values(), module.parameters()), 0)
+        values = step.values()
+        self.assertEqual(set(values), set(before))
+        step.sync()
+        for name, p in module.named_parameters():
+            torch.testing.assert_close(torch.from_numpy(values[name]).reshape(p.shape), p.detach(), rtol=0, atol=0)
+
     def test_file_predicts_as_the_module(self):
         module, loss, make = built("unet")
         step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.1))
@@ -232,6 +302,15 @@ class State(unittest.TestCase):
         self.assertEqual(largest_difference(before.values(), module.state_dict().values()), 0)
         self.assertTrue(all(p.grad is None for p in module.parameters()))
 
+    def test_noise_in_evaluation(self):
+        module, loss, make = built("vae")
+        step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.0))
+        batch = make(8)
+        step(*batch)
+        step.sync()
+        self.assertTrue(math.isfinite(step.evaluate(*batch)))
+        self.assertEqual(step.evaluate(*batch), step.evaluate(*batch))
+
     def test_noise_is_drawn_anew_and_does_not_depend_on_the_strategy(self):
         losses = []
         for strategy, options in (("single", {}), ("mirrored", {"replicas": 2})):
@@ -242,6 +321,61 @@ class State(unittest.TestCase):
             losses.append([step(*batch) for _ in range(3)])
         self.assertEqual(len(set(losses[0])), 3)
         numpy.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+class Threads(unittest.TestCase):
+    def test_the_products_run_on_telars_team(self):
+        """PyTorch's OpenMP library, which it loads for all, must not get a team of its own for Telar's products."""
+        code = """
+import os, torch
+import telar.torch as tt
+net = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
+step = tt.Step(net, torch.nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), threads=2, check=False)
+batch = torch.randn(256, 256), torch.randint(0, 10, (256,))
+torch.set_num_threads(1)
+before = len(os.listdir("/proc/self/task"))
+step(*batch)
+step(*batch)
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+        found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+        self.assertEqual(found.stdout.strip(), "1")
+
+
+class Groups(unittest.TestCase):
+    def check(self, make_optimizer, strategy="single", **options):
+        module, loss, make = built("mlp")
+        other = copy.deepcopy(module)
+        batches = [make(n) for n in (8, 8, 5)]
+        optimizer, right = (make_optimizer(m) for m in (module, other))
+        schedules = [torch.optim.lr_scheduler.LambdaLR(o, lambda n: 0.5 * n) for o in (optimizer, right)]
+        step = tt.Step(module, loss, optimizer, strategy=strategy, **options)
+        for batch in batches:
+            train(other, loss, right, [batch])
+            step(*batch)
+            for schedule in schedules:
+                schedule.step()
+        step.sync()
+        self.assertLess(largest_difference(module.parameters(), other.parameters()), 1e-5)
+
+    def groups(self, module, **options):
+        weights, rest = module[1:2].parameters(), module[3:].parameters()
+        return [{"params": list(weights)}, {"params": list(rest), **options}]
+
+    def test_have_their_own_decay_and_rate(self):
+        self.check(lambda m: torch.optim.AdamW(self.groups(m, weight_decay=0.0, lr=0.1), 0.01, weight_decay=0.3))
+
+    def test_some_have_momentum(self):
+        self.check(lambda m: torch.optim.SGD(self.groups(m, momentum=0.9, nesterov=True), 0.1))
+
+    def test_of_other_optimizers(self):
+        self.check(lambda m: torch.optim.RMSprop(self.groups(m, alpha=0.5, lr=0.001), 0.01))
+        self.check(lambda m: torch.optim.Adagrad(self.groups(m, lr_decay=0.1), 0.05))
+
+    def test_under_strategies(self):
+        for strategy, options in (("mirrored", {"replicas": 2}), ("sharded", {"replicas": 2}), ("pipeline", {"stages": 2})):
+            self.check(lambda m: torch.optim.AdamW(self.groups(m, weight_decay=0.0, lr=0.1), 0.01, weight_decay=0.3),
+                       strategy, **options)
 
 
 class Fit(unittest.TestCase):
@@ -275,6 +409,98 @@ class Fit(unittest.TestCase):
         self.assertGreater(largest_difference(before, module.parameters()), 0)
 
 
+class Servers(unittest.TestCase):
+    """fit with workers and parameter servers, as threads."""
+
+    def check(self, strategy, limit, make_optimizer, engine="telar", **options):
+        module, loss, make = built("mlp")
+        other = copy.deepcopy(module)
+        loader = [make(n) for n in (8, 8, 3)]
+        optimizer, right = (make_optimizer(m.parameters()) for m in (module, other))
+        schedules = [torch.optim.lr_scheduler.StepLR(o, 1, 0.5) for o in (optimizer, right)]
+        history = tt.fit(module, loss, optimizer, loader, epochs=3, validation=loader, scheduler=schedules[0], progress=False,
+                         strategy=strategy, engine=engine, **options)
+        for _ in range(3):
+            losses = train(other, loss, right, loader)
+            schedules[1].step()
+        self.assertLess(largest_difference(module.parameters(), other.parameters()), limit)
+        mean = sum(value * len(batch[0]) for value, batch in zip(losses, loader)) / 19
+        self.assertAlmostEqual(history[-1]["loss"], mean, places=4)
+        return module, optimizer, right
+
+    def test_synchronous_workers_are_one(self):
+        _, optimizer, right = self.check("sync_ps", 1e-5, lambda p: torch.optim.Adam(p, 0.01), workers=2, servers=2)
+        steps = [{float(state["step"]) for state in o.state.values()} for o in (optimizer, right)]
+        self.assertEqual(steps[0], steps[1])
+        moments = [[o.state[p]["exp_avg"] for p in o.param_groups[0]["params"]] for o in (optimizer, right)]
+        self.assertLess(largest_difference(*moments), 1e-6)
+
+    def test_one_asynchronous_worker_is_one(self):
+        self.check("async_sgd", 1e-6, lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), workers=1, servers=2)
+
+    def test_pytorch_computes_in_workers(self):
+        self.check("sync_ps", 1e-5, lambda p: torch.optim.Adam(p, 0.01), engine="torch", workers=2)
+
+    def test_all_learn(self):
+        torch.manual_seed(0)
+        x = torch.randn(512, 64)
+        y = (x @ torch.randn(64, 10)).argmax(1)
+        for strategy in ("async_sgd", "downpour", "parameter_averaging"):
+            for engine in ("telar", "torch"):
+                module, loss, _ = built("mlp")
+                loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=32, shuffle=True)
+                history = tt.fit(module, loss, torch.optim.SGD(module.parameters(), 0.1), loader, epochs=4, progress=False,
+                                 strategy=strategy, workers=2, engine=engine)
+                self.assertLess(history[-1]["loss"], 0.95 * history[0]["loss"], (strategy, engine))
+
+    def test_a_loader_that_ends_early(self):
+        class Short(list):
+            def __len__(self):
+                return super().__len__() + 1
+
+        module, loss, make = built("mlp")
+        with self.assertRaisesRegex(telar.Error, "ended before its 3 batches"):
+            tt.fit(module, loss, torch.optim.SGD(module.parameters(), 0.1), Short([make(4), make(4)]), progress=False,
+                   strategy="downpour")
+
+    def test_an_error_of_the_loader_is_its_own(self):
+        module, loss, make = built("mlp")
+
+        class Failing(list):
+            def __iter__(self):
+                yield self[0]
+                raise ValueError("a broken file")
+
+        with self.assertRaisesRegex(ValueError, "a broken file"):
+            tt.fit(module, loss, torch.optim.SGD(module.parameters(), 0.1), Failing([make(4), make(4)]), progress=False,
+                   strategy="sync_ps")
+
+    def test_interrupted_it_keeps_what_it_has(self):
+        module, loss, make = built("mlp")
+        before = [p.detach().clone() for p in module.parameters()]
+
+        class Interrupted(list):
+            def __iter__(self):
+                yield from self[:20]
+                os.kill(os.getpid(), signal.SIGINT)
+                yield from self[20:]
+
+        with self.assertRaises(KeyboardInterrupt):
+            tt.fit(module, loss, torch.optim.SGD(module.parameters(), 0.1), Interrupted([make(8)] * 100000), progress=False,
+                   strategy="async_sgd")
+        self.assertGreater(largest_difference(before, module.parameters()), 0)
+
+    def test_refusals(self):
+        module, loss, make = built("mlp")
+        optimizer = torch.optim.SGD(module.parameters(), 0.1)
+        with self.assertRaisesRegex(telar.Error, "must have a length"):
+            tt.fit(module, loss, optimizer, iter([make(4)]), progress=False, strategy="downpour")
+        with self.assertRaisesRegex(telar.Error, "must be their mean"):
+            tt.fit(module, nn.CrossEntropyLoss(reduction="sum"), optimizer, [make(4)], progress=False, strategy="downpour")
+        with self.assertRaisesRegex(telar.Error, "use telar.torch.fit"):
+            tt.Step(module, loss, optimizer, strategy="downpour")(*make(4))
+
+
 class Twice(torch.autograd.Function):
     """x, with a backward of its own."""
 
@@ -285,6 +511,116 @@ class Twice(torch.autograd.Function):
     @staticmethod
     def backward(context, gradient):
         return 2 * gradient
+
+
+class Net(nn.Module):
+    """A net with a backward of its own, which Telar's operations cannot have."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers = nn.Sequential(*layers, nn.Linear(4, 3))
+
+    def forward(self, x):
+        return Twice.apply(self.layers(x))
+
+
+class InPyTorch(unittest.TestCase):
+    """engine="torch"."""
+
+    def check(self, net, loss, batches, strategy="single", limit=1e-6, engine="torch", **options):
+        """Steps are PyTorch's with the whole batch; returns the step and PyTorch's module."""
+        other = copy.deepcopy(net)
+        optimizer, right = (torch.optim.AdamW(m.parameters(), 0.01) for m in (net, other))
+        step = tt.Step(net, loss, optimizer, strategy=strategy, engine=engine, **options)
+        expected = train(other, loss, right, batches)
+        found = [step(*batch) for batch in batches]
+        numpy.testing.assert_allclose(found, expected, rtol=1e-5)
+        step.sync()
+        self.assertLess(largest_difference(net.parameters(), other.parameters()), limit)
+        return step, other
+
+    def batches(self):
+        torch.manual_seed(1)
+        return [(torch.randn(n, 4), torch.randint(0, 3, (n,))) for n in (8, 8, 7, 1)]
+
+    def test_is_chosen_when_telar_cannot(self):
+        with self.assertWarnsRegex(UserWarning, "PyTorch computes the module, because Telar cannot: .*backward|export"):
+            self.check(Net(), nn.CrossEntropyLoss(), self.batches(), engine="auto")
+
+    def test_workers_are_one(self):
+        for strategy in ("mirrored", "sharded"):
+            self.check(Net(), nn.CrossEntropyLoss(), self.batches(), strategy, 2e-5, replicas=2)
+
+    def test_a_sum_is_not_a_mean(self):
+        loss = nn.CrossEntropyLoss(reduction="sum")
+        self.check(Net(), loss, self.batches(), "mirrored", 2e-5, replicas=3)
+
+    def test_a_loss_over_pairs_is_refused_for_workers(self):
+        def loss(module, x, y):
+            z = module(x)
+            return F.cross_entropy(z @ z.T, torch.arange(len(x)))
+
+        self.check(Net(), loss, self.batches())
+        with self.assertRaisesRegex(telar.Error, "neither the mean nor the sum"):
+            self.check(Net(), loss, self.batches(), "mirrored", replicas=2)
+
+    def test_running_statistics(self):
+        step, other = self.check(Net(nn.BatchNorm1d(4)), nn.CrossEntropyLoss(), self.batches()[:3])
+        self.assertLess(largest_difference(step.model.buffers(), other.buffers()), 1e-6)
+
+    def test_running_statistics_of_workers_are_their_mean(self):
+        net = nn.Sequential(nn.BatchNorm1d(4, momentum=1.0), nn.Linear(4, 3))
+        x, y = self.batches()[0]
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), strategy="mirrored", replicas=2,
+                       engine="torch")
+        step(x, y)
+        step.sync()
+        expected = (x[:4].var(0) + x[4:].var(0)) / 2
+        self.assertLess(largest_difference([net[0].running_var], [expected]), 1e-6)
+        self.assertEqual(int(net[0].num_batches_tracked), 1)
+
+    def test_evaluates_and_predicts(self):
+        step, other = self.check(Net(nn.Dropout(0.0)), nn.CrossEntropyLoss(), self.batches(), "mirrored", 2e-5, replicas=2)
+        x, y = self.batches()[2]
+        other.eval()
+        with torch.no_grad():
+            self.assertLess(largest_difference([step.predict(x)], [other(x)]), 1e-4)
+            self.assertAlmostEqual(step.evaluate(x, y), float(F.cross_entropy(other(x), y)), places=4)
+
+    def test_goes_on_with_the_optimizers_state(self):
+        step, other = self.check(Net(), nn.CrossEntropyLoss(), self.batches(), "mirrored", 2e-5, replicas=2)
+        batch = self.batches()[:1]
+        train(step.model, nn.CrossEntropyLoss(), step.optimizer, batch)
+        right = tt.Step(other, nn.CrossEntropyLoss(), torch.optim.AdamW(other.parameters(), 0.01), engine="torch")
+        del right
+        self.assertEqual({int(state["step"]) for state in step.optimizer.state.values()}, {5})
+
+    def test_an_error_in_the_module_ends_the_step(self):
+        class Failing(Net):
+            def forward(self, x):
+                if len(x) == 3:
+                    raise ValueError("three samples")
+                return super().forward(x)
+
+        net = Failing()
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), strategy="mirrored", replicas=2,
+                       engine="torch")
+        x, y = self.batches()[0]
+        step(x, y)
+        with self.assertRaisesRegex(ValueError, "three samples"):
+            step(x[:7], y[:7])
+
+    def test_layers_cannot_be_divided(self):
+        net = Net()
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), strategy="pipeline", stages=2,
+                       engine="torch")
+        with self.assertRaisesRegex(telar.Error, "pipeline divides the layers"):
+            step(*self.batches()[0])
+
+    def test_what_a_file_cannot_have(self):
+        step, _ = self.check(Net(), nn.CrossEntropyLoss(), self.batches())
+        with self.assertRaisesRegex(telar.Error, "torch.save"):
+            step.save("/nowhere/m.telar")
 
 
 class Hostile(unittest.TestCase):
@@ -305,7 +641,7 @@ class Hostile(unittest.TestCase):
         net = self.net(forward, layers)
         batch = batch or (torch.randn(6, 4), torch.randint(0, 3, (6,)))
         optimizer = optimizer(net) if optimizer else torch.optim.SGD(net.parameters(), 0.1)
-        return tt.Step(net, loss or nn.CrossEntropyLoss(), optimizer, **options)(*batch)
+        return tt.Step(net, loss or nn.CrossEntropyLoss(), optimizer, **{"engine": "telar", **options})(*batch)
 
     def assert_refused(self, reason, *arguments, **options):
         with self.assertRaisesRegex(telar.Error, reason):
@@ -489,9 +825,15 @@ class Hostile(unittest.TestCase):
         self.run_step(forward, layers=lambda: {"rnn": nn.LSTM(4, 5), "fc": nn.Linear(5, 3)},
                       batch=(torch.randn(6, 7, 4), torch.randint(0, 3, (6,))))
 
-    def test_groups_that_differ(self):
-        self.assert_refused("groups", lambda self, x: self.fc(x), optimizer=lambda net: torch.optim.SGD(
-            [{"params": [net.fc.weight]}, {"params": [net.fc.bias], "weight_decay": 0.0}], 0.1, weight_decay=0.1))
+    def test_rates_of_groups_that_part(self):
+        net = self.net(lambda self, x: self.fc(x))
+        optimizer = torch.optim.SGD([{"params": [net.fc.weight]}, {"params": [net.fc.bias], "lr": 0.01}], 0.1)
+        step = tt.Step(net, nn.CrossEntropyLoss(), optimizer)
+        batch = torch.randn(6, 4), torch.randint(0, 3, (6,))
+        step(*batch)
+        optimizer.param_groups[1]["lr"] = 0.02
+        with self.assertRaisesRegex(telar.Error, "learning rate of group 1 is 0.02"):
+            step(*batch)
 
     def test_amsgrad(self):
         self.assert_refused("amsgrad", lambda self, x: self.fc(x),
@@ -510,7 +852,15 @@ class Hostile(unittest.TestCase):
         self.assertEqual(largest_difference([before], [net.fc.weight]), 0)
 
     def test_unused_parameter(self):
-        self._right_or_refused(lambda self, x: self.fc(x), layers=lambda: {"fc": nn.Linear(4, 3), "other": nn.Linear(4, 3)})
+        net = self.net(lambda self, x: self.fc(x), layers=lambda: {"fc": nn.Linear(4, 3), "other": nn.Linear(4, 3)})
+        other = copy.deepcopy(net)
+        optimizer, right = (torch.optim.AdamW(m.parameters(), 0.1) for m in (net, other))
+        step = tt.Step(net, nn.CrossEntropyLoss(), optimizer, engine="telar")
+        batch = torch.randn(6, 4), torch.randint(0, 3, (6,))
+        step(*batch)
+        step.sync()
+        train(other, nn.CrossEntropyLoss(), right, [batch])
+        self.assertLess(largest_difference(net.parameters(), other.parameters()), 1e-6)
 
     def test_half(self):
         self.assert_refused("float32|converts|export", lambda self, x: self.fc(x).half().float())

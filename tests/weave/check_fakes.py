@@ -31,7 +31,7 @@ def observed(code, seed):
     """What the code prints in a process with the fakes and its own random state."""
     start = ("import random, sys, torch, numpy; sys.path.insert(0, %r)\n"
              "from telar_verify.record import Record; from telar_verify import fakes\n"
-             "record = Record('/nowhere', {'steps': 5, 'limit_samples': 0}); fakes.install_for_torch(record)\n"
+             "record = Record('/nowhere', {'steps': 5, 'limit_samples': 0, 'target': 'ddp'}); fakes.install_for_torch(record)\n"
              "torch.manual_seed(%d); numpy.random.seed(%d); random.seed(%d)\n" % (HARNESS, seed, seed, seed))
     answer = subprocess.run([sys.executable, "-W", "ignore", "-c", start + code], capture_output=True, text=True,
                             env=dict(os.environ, PYTHONHASHSEED=str(seed)))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Weaves scripts and checks the text, without running it: TensorFlow and Horovod need not be installed.
 
-    check_text.py TELAR SCRIPT.py...
+    check_text.py TELAR [--target TARGET] SCRIPT.py...
 
-For every target for which a script can be woven: the output parses; weaving it again changes nothing; --diff,
+For every target, or that one, for which a script can be woven: the output parses; weaving it again changes nothing; --diff,
 applied to the script, produces the output; and the output equals golden/TARGET/SCRIPT.py next to the scripts.
 For a project (a script in a folder of projects/) the golden file is the diff. On a terminal the diff of the
 first script is coloured.
@@ -88,14 +88,17 @@ def complaints_of_colours(telar, script):
 
 
 def main():
-    telar, scripts = os.path.abspath(sys.argv[1]), [os.path.abspath(one) for one in sys.argv[2:]]
+    telar, given, targets = os.path.abspath(sys.argv[1]), sys.argv[2:], TARGETS
+    if given[0] == "--target":
+        targets, given = (given[1],), given[2:]
+    scripts = [os.path.abspath(one) for one in given]
     count = 1
-    complaints = complaints_of_colours(telar, scripts[0])
+    complaints = complaints_of_colours(telar, scripts[0]) if targets == TARGETS else []
     for complaint in complaints:
         print("FAILED %s: %s" % (name_of(scripts[0]), complaint))
     failed = int(bool(complaints))
     for script in scripts:
-        for target in TARGETS:
+        for target in targets:
             with tempfile.TemporaryDirectory() as folder:
                 complaints = check(telar, script, target, folder)
             if complaints is None:

@@ -7,7 +7,8 @@ import inspect
 import torch
 
 from telar import _native
-from telar.torch.lowering import Lowering, Parameters
+from telar.parameters import Parameters
+from telar.torch.lowering import Lowering
 from telar.torch.values import Refusal, Total, Value
 
 RESERVED = {"sample", "random", "learning_rate", "samples", "step"}
@@ -21,7 +22,9 @@ class Captured:
     host: functions of a batch, by the names of further inputs (telar.torch.host).
     tensors: the module's parameters and running statistics by name.
     mean: whether the loss is a mean over the samples, not their sum.
-    draws: whether the evaluation has random numbers.
+    draws: whether the evaluation has random numbers; training_draws: whether training has.
+    same_in_evaluation: whether training and evaluation are the same program.
+    output_is_tensor: whether the module returns one tensor.
     """
 
     model: object
@@ -30,6 +33,15 @@ class Captured:
     tensors: dict
     mean: bool
     draws: bool
+    training_draws: bool
+    same_in_evaluation: bool
+    output_is_tensor: bool
+
+
+class Seen:
+    """What a module's call shows beside its result. PyTorch's export restores the module's own attributes."""
+
+    output_is_tensor = False
 
 
 class WithLoss(torch.nn.Module):
@@ -39,21 +51,24 @@ class WithLoss(torch.nn.Module):
         super().__init__()
         self.model = model
         self.loss = loss
+        self.seen = Seen()
 
     def forward(self, *batch):
         if is_criterion(self.loss):
             *inputs, target = batch
             output = self.model(*inputs)
+            self.seen.output_is_tensor = isinstance(output, torch.Tensor)
             return self.loss(output, target), first_tensor(output)
         outputs = []
-        hook = self.model.register_forward_hook(lambda module, given, output: outputs.append(first_tensor(output)))
+        hook = self.model.register_forward_hook(lambda module, given, output: outputs.append(output))
         try:
             loss = self.loss(self.model, *batch)
         finally:
             hook.remove()
         if not outputs:
             raise Refusal("the loss does not call the module")
-        return loss, outputs[0]
+        self.seen.output_is_tensor = len(outputs) == 1 and isinstance(outputs[0], torch.Tensor)
+        return loss, first_tensor(outputs[0])
 
 
 def first_tensor(output):
@@ -91,6 +106,8 @@ class Capture:
             self.training = export(whole, batch)
             whole.eval()
             self.evaluation = export(whole, batch)
+        self.output_is_tensor = whole.seen.output_is_tensor
+        self.same_in_evaluation = str(self.training.graph) == str(self.evaluation.graph)
 
     def model(self, check=False):
         """The model of Telar that computes what the programs compute. Raises Refusal if it cannot be right.
@@ -113,7 +130,7 @@ class Capture:
         held = {name: tensors[name] for name, *_ in described if name in tensors}
         named = [(name, types.get(name)) for name in self.names]
         return Captured(built, named, {name: (types[name], host[name]) for name in host}, held, mean,
-                        evaluation.random is not None)
+                        evaluation.random is not None, training.random is not None, self.same_in_evaluation, self.output_is_tensor)
 
     def _loss(self, program, parameters, check):
         """The lowering whose graph adds the loss to its metric; whether it is a mean."""
@@ -150,7 +167,8 @@ def example(batch):
     """The batch, of at least two samples, so that its extent is not taken for a constant."""
     for tensor in batch:
         if not isinstance(tensor, torch.Tensor):
-            raise Refusal(f"a batch must be of tensors, not of {type(tensor).__name__}")
+            raise Refusal(f"a batch must be of tensors, not of {type(tensor).__name__}; give a number as a tensor with one value "
+                          "for each sample")
         if tensor.dim() == 0 or len(tensor) != len(batch[0]):
             raise Refusal("all tensors of a batch must have the samples in axis 0: they have the shapes "
                           + ", ".join(str(list(t.shape)) for t in batch))

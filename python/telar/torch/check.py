@@ -12,13 +12,11 @@ import numpy
 import torch
 
 from telar import _native
+from telar.comparison import LOSS_ERROR, beyond, errors, is_same_loss
 from telar.torch.capture import WithLoss, modes_kept
 from telar.torch.values import Refusal
 
-LOSS_ERROR = 1e-4  # relative
-GRADIENT_ERROR = 1e-2  # relative, of the norm over all parameters
-PARAMETER_ERROR = 1e-1  # the same of one parameter, if its norm is at least SMALL of the whole
-SMALL = 1e-3
+BF16_ERROR = 3e-2  # of a loss whose products are in bf16
 FLOAT32 = 10  # times the error of PyTorch's own float32, where that is more
 DROPOUTS = {torch.nn.functional.dropout, torch.nn.functional.dropout1d, torch.nn.functional.dropout2d,
             torch.nn.functional.dropout3d, torch.dropout, torch.dropout_, torch.feature_dropout}
@@ -102,10 +100,11 @@ def require_equal(programs, batch, arrays_of, threads):
     divisor = size if captured.mean else 1
     right, gradients = eager(model, loss, batch)
     loss_found = sums[0] / divisor
-    if not abs(loss_found - right) <= LOSS_ERROR * max(abs(right), 1e-3):
+    if not is_same_loss(loss_found, right):
         raise Refusal(f"the loss of the first batch is {loss_found:.6g} by Telar and {right:.6g} by PyTorch, "
                       "so the module does something that its graph does not")
-    found = {name: session.read_gradient(name) / divisor for name in trained}
+    held = {name for name, slot in session.state_names if not slot}  # what no operation uses has no gradient
+    found = {name: session.read_gradient(name) / divisor if name in held else 0.0 for name in trained}
     places = beyond(found, gradients)
     if not places:
         return
@@ -120,11 +119,11 @@ def require_equal(programs, batch, arrays_of, threads):
                   + "; a backward function of its own or a hook is not in the graph")
 
 
-def require_unchanged(captured, model, loss, batch, found):
+def require_unchanged(captured, model, loss, batch, found, bf16):
     """Raises Refusal if the module and the loss compute something else than when they were captured.
 
     A graph keeps the numbers of that time: a weight of a loss that follows the epoch is then lost. The module must have
-    the values of the step; found: Telar's loss of the batch in evaluation mode.
+    the values of the step; found: Telar's loss of the batch in evaluation mode; bf16: its products are in bf16.
     """
     if captured.draws:
         return
@@ -132,36 +131,10 @@ def require_unchanged(captured, model, loss, batch, found):
     with modes_kept(whole), torch.no_grad():
         whole.eval()
         right = float(whole(*batch)[0])
-    if not abs(found - right) <= 10 * LOSS_ERROR * max(abs(right), 1e-2) and right == right:
+    if not is_same_loss(found, right, BF16_ERROR if bf16 else 10 * LOSS_ERROR, 1e-2) and right == right:
         raise Refusal(f"the loss of the last batch, in evaluation mode, is {found:.6g} by Telar and {right:.6g} by PyTorch with "
                       "the same values: the module or the loss has changed since it was captured at the first step; give what "
                       "changes as a tensor of the batch, or make a new Step after each change")
-
-
-def beyond(found, right):
-    """Where gradients differ by more than rounding: by parameter, '' for all together."""
-    all_errors = errors(found, right, found)
-    whole = norm(right.values())
-    limits = {name: PARAMETER_ERROR for name in found if norm([right.get(name, 0.0)]) >= SMALL * whole} | {"": GRADIENT_ERROR}
-    return {place: all_errors[place] for place, limit in limits.items() if not all_errors[place] <= limit}
-
-
-def errors(found, right, names):
-    """The relative error of each gradient, and of all together ('')."""
-    differences = {name: numpy.asarray(found.get(name, 0.0), dtype=numpy.float64).ravel()
-                   - numpy.asarray(right.get(name, 0.0), dtype=numpy.float64).ravel() for name in names}
-    norms = {name: norm([right.get(name, 0.0)]) for name in names}
-    result = {name: ratio(norm([differences[name]]), norms[name]) for name in names}
-    result[""] = ratio(norm(differences.values()), norm([right.get(name, 0.0) for name in names]))
-    return result
-
-
-def ratio(difference, whole):
-    return 0.0 if difference == 0 else difference / whole if whole > 0 else numpy.inf
-
-
-def norm(arrays):
-    return float(numpy.sqrt(sum(numpy.square(numpy.asarray(a, dtype=numpy.float64)).sum() for a in arrays)))
 
 
 def in_double(model, loss, batch):

@@ -3,7 +3,9 @@
 import sys
 import time
 
+from telar import _native
 from telar.torch.step import Step
+from telar.refusal import Refusal
 
 
 def fit(model, loss, optimizer, loader, /, *, epochs=1, validation=None, scheduler=None, progress=True, **options):
@@ -12,8 +14,9 @@ def fit(model, loss, optimizer, loader, /, *, epochs=1, validation=None, schedul
         history = telar.torch.fit(model, nn.CrossEntropyLoss(), optimizer, loader, epochs=3, validation=test_loader,
                                   strategy="mirrored", replicas=2)
 
-    model, loss, optimizer, options: those of Step. validation: a loader; its mean loss, in evaluation mode.
-    scheduler: of the learning rate; its step() is called after each epoch. progress: on standard error.
+    model, loss, optimizer, options: those of Step; also strategies with parameter servers, whose workers are threads:
+    `strategy="downpour", workers=2, servers=2`. The loader then needs a length.
+    validation: a loader; its mean loss, in evaluation mode. scheduler: of the learning rate; its step() is called after each epoch. progress: on standard error.
     Module and optimizer have the new values after each epoch, and after Ctrl-C, too.
     """
     step = Step(model, loss, optimizer, **options)
@@ -23,10 +26,7 @@ def fit(model, loss, optimizer, loader, /, *, epochs=1, validation=None, schedul
             began = time.monotonic()
             line = _Line(f"epoch {epoch}/{epochs}", loader, progress)
             mean = _Mean()
-            for batch in loader:
-                batch = batch if isinstance(batch, (tuple, list)) else (batch,)
-                mean.add(step(*batch), len(batch[0]))
-                line.show(mean)
+            _make_epoch(step, epoch - 1, loader, mean, lambda: line.show(mean))
             results = {"epoch": epoch, "loss": mean.value(), "seconds": time.monotonic() - began,
                        "samples_per_second": mean.samples / max(time.monotonic() - began, 1e-9)}
             if validation is not None:
@@ -41,10 +41,31 @@ def fit(model, loss, optimizer, loader, /, *, epochs=1, validation=None, schedul
     return history
 
 
+def _make_epoch(step, number, loader, mean, show):
+    """The steps of an epoch, in this thread or by workers."""
+    if _native.uses_servers(step.strategy):
+        if not hasattr(loader, "__len__"):
+            raise Refusal(f"for the strategy {step.strategy} the loader must have a length, the number of its batches")
+
+        def done(samples, loss):
+            mean.add(loss, samples)
+            show()
+
+        step.epoch(_batches(loader), len(loader), number, done)
+        return
+    for batch in _batches(loader):
+        mean.add(step(*batch), len(batch[0]))
+        show()
+
+
+def _batches(loader):
+    for batch in loader:
+        yield tuple(batch) if isinstance(batch, (tuple, list)) else (batch,)
+
+
 def _evaluated(step, loader):
     mean = _Mean()
-    for batch in loader:
-        batch = batch if isinstance(batch, (tuple, list)) else (batch,)
+    for batch in _batches(loader):
         mean.add(step.evaluate(*batch), len(batch[0]))
     return mean.value()
 

@@ -5,11 +5,9 @@ layers as scopes. Each is translated by a function of telar.torch.operations. Wh
 nor on parameters is computed once, and is a constant of the graph.
 """
 
-import hashlib
 import math
 import operator
 
-import numpy
 import torch
 
 from telar import _native
@@ -24,27 +22,6 @@ VIEWS = {"view", "reshape", "flatten", "unsqueeze", "squeeze", "permute", "trans
 MOVES = {"cat", "stack", "to", "_to_copy", "clone", "contiguous", "expand"}  # integers that stay in the graph
 SHAPES_OF_NOTHING = {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "expand"}
 ADDITIVE = {"add", "sub", "rsub", "mul", "div", "neg"}
-
-
-class Parameters:
-    """The parameters of a model, over its three graphs."""
-
-    def __init__(self):
-        self.entries = {}  # name -> (role, momentum, tensor)
-
-    def add(self, name, role, tensor, momentum=0.0):
-        self.entries.setdefault(name, (role, momentum, tensor))
-
-    def constant(self, tensor):
-        """The name of a fixed parameter with these values."""
-        values = numpy.ascontiguousarray(tensor.detach().to(torch.float32).numpy())
-        name = "constant." + hashlib.sha256(values.tobytes() + repr(values.shape).encode()).hexdigest()[:16]
-        self.add(name, "fixed", torch.from_numpy(values.copy()))
-        return name
-
-    def described(self):
-        """For Model.of_graphs."""
-        return [(name, role, momentum, as_numbers(tensor)) for name, (role, momentum, tensor) in self.entries.items()]
 
 
 def as_numbers(tensor):
@@ -195,7 +172,7 @@ class Lowering:
             if name in self.declared:
                 raise self.refusal("is called twice in a step, so its statistics change twice")
             self.declared[name] = None
-            self.parameters.add(name, "statistic", self.values[self.node.args[argument]], momentum)
+            self.parameters.add(name, "statistic", as_numbers(self.values[self.node.args[argument]]), momentum)
             buffer = self.graph.statistic(name, self.graph.shape(value))
             self.graph.add("accumulate", [buffer, value, x.id])
 
@@ -314,7 +291,7 @@ class Lowering:
     def _parameter(self, use):
         if use.name not in self.declared:
             role = "trained" if use.name in self.trained else "fixed"
-            self.parameters.add(use.name, role, use.tensor)
+            self.parameters.add(use.name, role, as_numbers(use.tensor))
             id = self.graph.parameter(use.name, list(use.tensor.shape) or [1])
             self.declared[use.name] = Value(id, tuple(use.tensor.shape))
         return self.declared[use.name]
@@ -326,7 +303,7 @@ class Lowering:
         if numbers.numel() and bool((numbers == numbers.reshape(-1)[0]).all()) and bool(numbers.isfinite().all()):
             attributes = {"shape": list(tensor.shape) or [1], "value": float(numbers.reshape(-1)[0])}
             return Value(self.emit("constant", [], attributes), tuple(tensor.shape))
-        name = self.parameters.constant(numbers)
+        name = self.parameters.constant(numbers.cpu().numpy())
         if name not in self.declared:
             self.declared[name] = Value(self.graph.parameter(name, list(tensor.shape) or [1]), tuple(tensor.shape))
         return self.declared[name]

@@ -47,23 +47,57 @@ def form_of(optimizer):
     return forms[kind]
 
 
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """A group of an optimizer's parameters: their identities, Telar's options, and their initial learning rate."""
+
+    members: frozenset
+    options: dict
+    learning_rate: float
+
+
 def options_of(optimizer):
-    """The options of Telar's optimizer. Raises Refusal for values that Telar does not have."""
+    """Telar's options for each group of an optimizer's parameters. Raises Refusal for options that Telar does not have."""
     form = form_of(optimizer)
-    first = optimizer.param_groups[0]
+
+    def value(group, place):
+        held = group[place[0]][place[1]] if isinstance(place, tuple) else group[place]
+        return bool(held) if isinstance(held, bool) else float(held)
+
     for group in optimizer.param_groups:
         for option, right in form.refused.items():
             if group.get(option, right) != right:
                 raise Refusal(f"Telar's {form.name} has no {option}; it must be {right}")
-        for option in first:
-            if option not in ("params", "initial_lr", "param_names") and group[option] != first[option]:
-                raise Refusal(f"the groups of the optimizer differ in '{option}'; Telar has one value for all parameters")
+    return [{option: value(group, place) for option, place in form.options.items()} for group in optimizer.param_groups]
 
-    def value(place):
-        held = first[place[0]][place[1]] if isinstance(place, tuple) else first[place]
-        return bool(held) if isinstance(held, bool) else float(held)
 
-    return {option: value(place) for option, place in form.options.items()}
+def groups_of(optimizer):
+    """The groups of an optimizer."""
+    return [Group(frozenset(map(id, group["params"])), options, float(group.get("initial_lr", group["lr"])))
+            for group, options in zip(optimizer.param_groups, options_of(optimizer))]
+
+
+class Rates:
+    """The learning rates of an optimizer's groups, as multiples of the greatest at the start.
+
+    A scheduler that multiplies all rates by one number leaves these multiples as they are; others are refused.
+    """
+
+    def __init__(self, groups):
+        self.base = max(range(len(groups)), key=lambda i: groups[i].learning_rate)
+        most = groups[self.base].learning_rate
+        self.multiples = [group.learning_rate / most if most > 0 else 1.0 for group in groups]
+
+    def now(self, optimizer):
+        """The learning rate of this step, of which each group has its multiple."""
+        rate = float(optimizer.param_groups[self.base]["lr"])
+        if len(self.multiples) > 1:
+            for number, (group, multiple) in enumerate(zip(optimizer.param_groups, self.multiples)):
+                if abs(group["lr"] - rate * multiple) > 1e-6 * abs(rate):
+                    raise Refusal(f"the learning rate of group {number} is {group['lr']:.6g}, but {multiple:.6g} times that of group "
+                                  f"{self.base}, {rate:.6g}, when it began; Telar can change the rates of groups only together, so "
+                                  "use a schedule that multiplies all by one number")
+        return rate
 
 
 def steps_of(optimizer):

@@ -1,13 +1,20 @@
 """A training step of PyTorch's module on Telar's engine."""
 
+import functools
+import itertools
+import os
+import warnings
+
 import numpy
 import torch
 
 from telar import _native
 from telar.loaded import as_input
+from telar.refusal import checked_options
 from telar.torch import optimizers
 from telar.torch.capture import Capture
 from telar.torch.check import require_equal, require_unchanged
+from telar.torch.external import External
 from telar.torch.values import Refusal
 
 
@@ -26,48 +33,98 @@ class Step:
     loss: a criterion, called with the prediction and the last tensor of the batch; or a function of the module and
         the batch that returns one number: `lambda model, a, b, y: ...`.
     optimizer: torch.optim's SGD, Adam, AdamW, RMSprop or Adagrad. Its learning rate is read at each step.
-    strategy: a name of telar.strategies() without servers; its options follow as keywords, `replicas=2`.
+    strategy: a name of telar.strategies(); its options follow as keywords, `replicas=2`. The workers of strategies with
+        parameter servers make steps of their own, so such a strategy is for telar.torch.fit.
     threads: of all workers together; 0: those that this process may use.
     clip_norm: the greatest norm of the gradient, as torch.nn.utils.clip_grad_norm_ has it.
     precision: "f32", or "bf16" for products and convolutions.
     check: whether the first batch is compared with PyTorch.
+    engine: what computes the module. "telar" refuses what it cannot train as it is; "torch" is PyTorch itself, in each worker,
+        under strategies whose workers share batches; "auto" takes the first, or the second with a warning that says why.
     """
 
     def __init__(self, model, loss, optimizer, /, *, strategy="single", threads=0, clip_norm=None, precision="f32",
-                 seed=0, check=True, **options):
-        if precision not in ("f32", "bf16"):
-            raise Refusal(f"the precision is '{precision}'; it must be f32 or bf16")
-        if strategy not in _native.strategies():
-            raise Refusal(f"there is no strategy '{strategy}'; there are {', '.join(_native.strategies())}")
-        self.model, self.loss, self.optimizer = model, loss, optimizer
-        if "batch_norm" in _native.strategy_options(strategy):
-            options.setdefault("batch_norm", "synchronised")  # the module's own: statistics of the whole batch
+                 seed=0, check=True, engine="auto", servers=1,
+                 **options):
+        options = checked_options(strategy, precision, options)
+        if engine not in ("auto", "telar", "torch"):
+            raise Refusal(f"the engine is '{engine}'; it must be auto, telar or torch")
+        self.model, self.loss, self.optimizer, self.engine = model, loss, optimizer, engine
         self.strategy, self.options = strategy, options
         self._threads, self._clip_norm, self._bf16, self._seed = threads, clip_norm or 0.0, precision == "bf16", seed
-        self._check = check
-        self._form = optimizers.options_of(optimizer)
-        self._captured = self._session = None
+        self._check, self._servers = check, servers
+        self._groups = optimizers.groups_of(optimizer)
+        self._options_at_first = optimizers.options_of(optimizer)
+        self._rates = optimizers.Rates(self._groups)
+        self._captured = self._session = self._external = None
         self._step = optimizers.steps_of(optimizer)
-        self._samples = 0
+        self._begun_with = self._step  # steps of PyTorch's
+        self._samples = self._made = 0
         self._last = None  # the last batch, with which sync() compares
 
     def __call__(self, *batch):
         """Makes one step. Returns the loss of the batch, before the step."""
+        if _native.uses_servers(self.strategy):
+            raise Refusal(f"the workers of the strategy {self.strategy} make steps of their own, not those of a loop; use telar.torch.fit, "
+                          "or `telar train` with the model's file")
         if self._session is None:
             self._begin(batch)
-        groups = self.optimizer.param_groups
+        self._require_known_modes()
+        if optimizers.options_of(self.optimizer) != self._options_at_first:
+            raise Refusal("an option of the optimizer has changed since the Step was made, as the momentum does under OneCycleLR "
+                          "without cycle_momentum=False; Telar's optimizer keeps its options, only the learning rate is read")
+        rate = self._rates.now(self.optimizer)
         arrays = self._arrays(batch)
         size = len(batch[0])
         samples = numpy.arange(self._samples, self._samples + size)
         divisor = 0 if self._captured.mean else 1
         self._step += 1
-        sums, finite = self._session.train(arrays, samples, groups[0]["lr"], self._step, 0, divisor)
+        sums, finite = self._session.train(arrays, samples, rate, self._step, 0, divisor)
         self._samples += size
         self._last = batch
+        self.optimizer._opt_called = True  # schedulers warn otherwise
         loss = sums[0] / size if self._captured.mean else sums[0]
         if not finite:
             raise Refusal(f"step {self._step} is not finite: its loss is {loss}; nothing was updated")
         return loss
+
+    def epoch(self, batches, steps, number=0, done=None):
+        """The workers of a strategy with servers make the steps of an epoch.
+
+        batches: an iterator of at least `steps` batches, read by the workers, one after another. number: of the epoch, from
+        0. done(samples, loss): called after each step, with the mean loss or the sum, as the loss is.
+        """
+        if self._session is None:
+            first = next(batches)
+            self._begin(first)
+            batches = itertools.chain([first], batches)
+        self._require_known_modes()
+        if not self._captured.mean:
+            raise Refusal(f"the loss is a sum over the samples; for the strategy {self.strategy} it must be their mean")
+        arrays = self._external.arrays if self._external else functools.partial(arrays_of, self._captured)
+        if self._external:
+            self._external.clear()
+
+        def following():
+            batch = next(batches, None)
+            if batch is None:
+                raise Refusal(f"the loader has ended before its {steps} batches")
+            self._last = batch
+            return arrays(batch)
+
+        def completed(step, samples, sums):
+            if self._external:
+                self._external.forget(step)
+            self._samples += samples
+            self._made += 1
+            if done is not None:
+                done(samples, sums[0] / samples)
+
+        made = self._made
+        try:
+            self._session.epoch(steps, following, self._rates.now(self.optimizer), number, made, completed)
+        finally:
+            self._step = self._begun_with + self._session.updates_after(self._made)
 
     def evaluate(self, *batch):
         """The loss of a batch in evaluation mode, by the current values."""
@@ -78,7 +135,23 @@ class Step:
     def predict(self, *inputs):
         """The module's output in evaluation mode, by the current values."""
         self._require_begun()
+        if self._external:
+            self._external.require_prediction()
         return torch.from_numpy(self._session.predict(self._arrays(inputs)))
+
+    def outputs(self, *batch):
+        """The module's output in the step of this batch, before the step: for the accuracy on training samples.
+
+        For a module that computes the same in training and in evaluation, and whose output is one tensor.
+        """
+        if self._session is None:
+            self._begin(batch)
+        if not self._captured.output_is_tensor:
+            raise Refusal("the module's output is not one tensor, and a Step gives no other; compute this in an evaluation")
+        if not self._captured.same_in_evaluation:
+            raise Refusal("the module computes something else in training than in evaluation, as dropout and batch norm do, and a "
+                          "Step gives no outputs of training; compute this in an evaluation")
+        return self.predict(*batch).to(batch[0].device)
 
     def sync(self):
         """Writes parameters, running statistics and the optimizer's state into the module and the optimizer."""
@@ -95,7 +168,7 @@ class Step:
                     slots.setdefault(parameter, {})[slot] = values
                 else:
                     tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
-            for parameter in self._trained():
+            for parameter in self._trained() & set(self._captured.tensors):
                 optimizers.set_state(self.optimizer, self._captured.tensors[parameter], slots.get(parameter, {}),
                                      self._step)
             for layer in self.model.modules():
@@ -103,12 +176,16 @@ class Step:
                 if isinstance(counter, torch.Tensor):
                     counter.fill_(self._step)
 
-        if self._check:
-            require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last))
+        if self._check and not self._external and self._last is not None:
+            require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last), self._bf16)
 
     def load(self):
-        """Takes the values of the module and of the optimizer, if they were changed since the last sync()."""
-        self._require_begun()
+        """Takes the values of the module and of the optimizer, if they were changed since the last sync().
+
+        Before the first step there is nothing to do: it begins with these values.
+        """
+        if self._session is None:
+            return
         self._step = optimizers.steps_of(self.optimizer)
         slots = optimizers.form_of(self.optimizer).slots
         for parameter, slot in self._session.state_names:
@@ -120,9 +197,17 @@ class Step:
                 tensor = torch.zeros_like(tensor) if state is None else state
             self._session.write_state(parameter, slot, numbers(tensor))
 
+    def values(self):
+        """The current values of the parameters by their names, as arrays; the module keeps its own until sync()."""
+        self._require_begun()
+        held = {name for name, slot in self._session.state_names if not slot}  # without those that no operation uses
+        return {name: self._session.read_state(name) for name in sorted(self._trained() & held)}
+
     def save(self, path):
         """Writes the model with its current values to a file: `telar train`, `telar.load`."""
         self._require_begun()
+        if self._external:
+            raise Refusal("PyTorch computes the module, so a file of Telar's operations cannot be written; save it with torch.save")
         if self._captured.host:
             raise Refusal("PyTorch computes a part of the module's inputs of each batch, such as masks, so a file of it would "
                           "not be enough; compute them before, and give them as tensors of the batch")
@@ -138,18 +223,48 @@ class Step:
         trained = self._trained()
         if not trained:
             raise Refusal("the optimizer has no parameter of the module that requires a gradient")
-        programs = Capture(self.model, self.loss, batch, trained)
-        self._captured = programs.model()
-        if self._check:
-            require_equal(programs, batch, arrays_of, self._threads)
+        if self.engine != "torch":
+            try:
+                self._capture(batch, trained)
+            except Refusal as reason:
+                if self.engine == "telar" or not _native.shares_batches(self.strategy):
+                    raise
+                warnings.warn(f"PyTorch computes the module, because Telar cannot: {reason}", stacklevel=3)
+        if self._captured is None:
+            if self._bf16:
+                raise Refusal("PyTorch computes the module, so its precision is PyTorch's; use torch.autocast in the module")
+            workers = _native.workers(self.strategy, self.options)
+            if _native.uses_servers(self.strategy):
+                workers = max(2, workers)  # each has its own part of the samples
+            threads = max(1, (self._threads or len(os.sched_getaffinity(0))) // workers) if workers > 1 else self._threads
+            self._external = External(self.model, self.loss, batch, trained, workers, threads)
+            self._captured = self._external.captured
         name = optimizers.form_of(self.optimizer).name
-        self._session = _native.Session(self._captured.model, len(batch[0]), name, self._form, self.strategy,
-                                        self.options, self._clip_norm, self._bf16, self._threads, self._seed)
+        held = self._captured.tensors
+        groups = [([parameter for parameter in trained if id(held.get(parameter)) in group.members], group.options, multiple)
+                  for group, multiple in zip(self._groups, self._rates.multiples)]
+        self._session = _native.Session(self._captured.model, len(batch[0]), name, self._groups[0].options, self.strategy,
+                                        self.options, self._clip_norm, self._bf16, self._threads, self._seed, groups, self._servers)
         if self._step:
             self.load()
 
+    def _capture(self, batch, trained):
+        programs = Capture(self.model, self.loss, batch, trained)
+        captured = programs.model()
+        if self._check:
+            require_equal(programs, batch, arrays_of, self._threads)
+        self._captured = captured
+
     def _arrays(self, batch):
-        return arrays_of(self._captured, batch)
+        if not self._external:
+            return arrays_of(self._captured, batch)
+        self._external.clear()
+        return self._external.arrays(batch)
+
+    def _require_known_modes(self):
+        if not self._captured.same_in_evaluation and not self.model.training:
+            raise Refusal(f"{type(self.model).__name__} is in evaluation mode, in which its dropout and batch norm do nothing or "
+                          "something else; a step trains: call train() of the module before it")
 
     def _require_begun(self):
         if self._session is None:
@@ -158,12 +273,12 @@ class Step:
 
 def arrays_of(captured, batch):
     """A batch as arrays by the names of the model's inputs."""
-    arrays = {name: as_input(tensor.detach().cpu(), dtype, name)
+    arrays = {name: as_input(tensor.numpy(force=True), dtype, name)
               for (name, dtype), tensor in zip(captured.inputs, batch) if dtype is not None}
     for name, (dtype, function) in captured.host.items():
         value = function(batch)
         if value is not None:
-            arrays[name] = as_input(value.cpu(), dtype, name)
+            arrays[name] = as_input(value.numpy(force=True), dtype, name)
     return arrays
 
 

@@ -3,11 +3,9 @@
 import dataclasses
 import enum
 
-from telar import _native
+from telar.refusal import Refusal
 
-
-class Refusal(_native.Error):
-    """A model that Telar cannot train as it is. The text names the operation, its place, and what to change."""
+__all__ = ["Refusal", "Repeated", "Total", "Uniform", "Value"]
 
 
 class Total(enum.Enum):

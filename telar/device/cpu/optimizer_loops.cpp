@@ -49,7 +49,7 @@ void rmsprop_plain(const RmspropRule& rule, float* __restrict p, const float* __
   for (int64_t i = 0; i < count; ++i) {
     const float gradient = g[i] * k.scale + k.weight_decay * p[i];
     s[i] = k.alpha * s[i] + (1.0F - k.alpha) * gradient * gradient;
-    p[i] -= k.learning_rate * gradient / (std::sqrt(s[i]) + k.epsilon);
+    p[i] -= k.learning_rate * gradient / (std::sqrt(s[i] + k.epsilon_in_root) + k.epsilon);
   }
 }
 
@@ -60,7 +60,8 @@ void rmsprop_momentum(const RmspropRule& rule, float* __restrict p, const float*
   for (int64_t i = 0; i < count; ++i) {
     const float gradient = g[i] * k.scale + k.weight_decay * p[i];
     s[i] = k.alpha * s[i] + (1.0F - k.alpha) * gradient * gradient;
-    b[i] = k.momentum * b[i] + gradient / (std::sqrt(s[i]) + k.epsilon);
+    const float step = k.rate_in_momentum * gradient / (std::sqrt(s[i] + k.epsilon_in_root) + k.epsilon);
+    b[i] = k.momentum * b[i] + step;
     p[i] -= k.learning_rate * b[i];
   }
 }

@@ -13,6 +13,9 @@ void require(std::string_view op, const Attributes& attributes, const std::strin
     throw user_error("{} needs the attribute {}, which is {}", op, name, type);
 }
 
+/// The attribute of a parameter with a learning rate of its own.
+constexpr const char* kRate = "rate";
+
 /// A number of the step: f32 [1]. An absent input has rank 0.
 bool is_scalar_or_absent(const TensorType& type) {
   return type.dtype == DType::f32 && (type.shape.rank() == 0 || type.shape == Shape{1});
@@ -43,6 +46,8 @@ class UpdateOp final : public Op {
                                 const Attributes& attributes) const override {
     for (const std::string& real : rule_.reals) require<double>(name_, attributes, real, "a number");
     for (const std::string& flag : rule_.flags) require<bool>(name_, attributes, flag, "true or false");
+    if (attributes.has(kRate)) require<double>(name_, attributes, kRate, "a number");
+    if (attributes.has("keras")) require<bool>(name_, attributes, "keras", "true or false");
     const size_t tensors = 2 + slots(attributes).size();
     if (inputs.size() != tensors + kUpdateScalars)
       throw user_error("{} has {} inputs, not {}", name_, tensors + kUpdateScalars, inputs.size());
@@ -119,10 +124,17 @@ void add_update(GraphBuilder& builder, const UpdateOp& op, const std::string& pa
   std::vector<ValueId> inputs{p, builder.gradient(parameter, type)};
   for (const auto& slot : op.slots(attributes))
     inputs.push_back(builder.optimizer_state(slot, parameter, type));
+  if (scalars.rate != 1) attributes.set(kRate, scalars.rate);
   for (const ValueId scalar : {scalars.learning_rate, scalars.samples, scalars.step, scalars.clip_factor}) {
     inputs.push_back(scalar);
   }
   builder.add(op, std::move(inputs), std::move(attributes));
+}
+
+/// The attributes of a rule that has two forms; PyTorch's has no mark.
+Attributes of_form(Attributes attributes, bool keras) {
+  if (keras) attributes.set("keras", true);
+  return attributes;
 }
 
 }  // namespace
@@ -130,28 +142,31 @@ void add_update(GraphBuilder& builder, const UpdateOp& op, const std::string& pa
 void sgd_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                 const SgdOptions& options) {
   add_update(builder, kSgd, parameter, inputs,
-             {{"momentum", options.momentum},
-              {"nesterov", options.nesterov},
-              {"weight_decay", options.weight_decay}});
+             of_form({{"momentum", options.momentum},
+                      {"nesterov", options.nesterov},
+                      {"weight_decay", options.weight_decay}},
+                     options.keras));
 }
 
 void adam_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                  const AdamOptions& options) {
   add_update(builder, kAdam, parameter, inputs,
-             {{"beta1", options.beta1},
-              {"beta2", options.beta2},
-              {"epsilon", options.epsilon},
-              {"weight_decay", options.weight_decay},
-              {"decoupled", options.decoupled}});
+             of_form({{"beta1", options.beta1},
+                      {"beta2", options.beta2},
+                      {"epsilon", options.epsilon},
+                      {"weight_decay", options.weight_decay},
+                      {"decoupled", options.decoupled}},
+                     options.keras));
 }
 
 void rmsprop_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                     const RmspropOptions& options) {
   add_update(builder, kRmsprop, parameter, inputs,
-             {{"alpha", options.alpha},
-              {"epsilon", options.epsilon},
-              {"momentum", options.momentum},
-              {"weight_decay", options.weight_decay}});
+             of_form({{"alpha", options.alpha},
+                      {"epsilon", options.epsilon},
+                      {"momentum", options.momentum},
+                      {"weight_decay", options.weight_decay}},
+                     options.keras));
 }
 
 void adagrad_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,

@@ -17,37 +17,44 @@ struct UpdateInputs {
   ValueId samples = kNoValue;
   ValueId step = kNoValue;         ///< 1 for the first update
   ValueId clip_factor = kNoValue;  ///< optional
+  double rate = 1;                 ///< by which this parameter's learning rate is multiplied
 };
 
 /// ĝ += weight_decay·p;  m = momentum·m + ĝ (m = ĝ at step 1);  p −= lr·(nesterov ? ĝ + momentum·m : m).
-/// PyTorch's form. Without momentum there is no state.
+/// PyTorch's form. In Keras's form, the learning rate is in the momentum: m = momentum·m + lr·ĝ;
+/// p −= nesterov ? lr·ĝ + momentum·m : m. Without momentum there is no state.
 struct SgdOptions {
   double momentum = 0;
   bool nesterov = false;
   double weight_decay = 0;
+  bool keras = false;
 };
 void sgd_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                 const SgdOptions& options);
 
 /// Adam (Kingma and Ba, 2015): m, v with bias correction, p −= lr·m̂ / (√v̂ + epsilon). weight_decay is added
 /// to ĝ; with `decoupled` (AdamW, Loshchilov and Hutter, 2019), p −= lr·weight_decay·p comes first instead.
+/// In Keras's form, epsilon is added to √v before its correction: √v̂ + epsilon / √(1 − beta2^step).
 struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
   bool decoupled = false;
+  bool keras = false;
 };
 void adam_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                  const AdamOptions& options);
 
 /// RMSprop (PyTorch's form): s = alpha·s + (1 − alpha)·ĝ²; u = ĝ / (√s + epsilon); with momentum
-/// b = momentum·b + u; p −= lr·(b or u).
+/// b = momentum·b + u; p −= lr·(b or u). In Keras's form, u = ĝ / √(s + epsilon), and the learning rate is in
+/// the momentum: b = momentum·b + lr·u; p −= b.
 struct RmspropOptions {
   double alpha = 0.99;
   double epsilon = 1e-8;
   double momentum = 0;
   double weight_decay = 0;
+  bool keras = false;
 };
 void rmsprop_update(GraphBuilder& builder, const std::string& parameter, const UpdateInputs& inputs,
                     const RmspropOptions& options);
@@ -76,6 +83,10 @@ ValueId clip_factor(GraphBuilder& builder, ValueId sum_of_squares, ValueId sampl
 /// The operation of this file with this name ("adam_update"), or null. All of them check their inputs and
 /// attributes (Op::infer), so they may be in a graph from outside.
 const Op* find_update_operation(std::string_view name);
+/// By which the learning rate of a parameter is multiplied (UpdateInputs::rate).
+inline double rate_of_update(const Attributes& attributes) {
+  return attributes.has("rate") ? attributes.real("rate") : 1;
+}
 /// The optimizer state of a node whose operation updates, in the order of its inputs: "adam_m", "adam_v".
 std::vector<std::string> slots_of_update(const Node& node);
 /// The number of a node's inputs that follow its parameter, gradient and slots: those of UpdateInputs.

@@ -41,6 +41,9 @@ struct KerasWeaving {
 /// Writes the parallel form of a Keras program for Horovod or tf.distribute. Throws Refusal.
 void write_keras(const Names& names, const KerasProgram& program, const Choices& choices, Edits& edits);
 
+/// Lets Telar make the steps of a Keras program. Throws Refusal.
+void write_keras_telar(const Names& names, const KerasProgram& program, const Choices& choices, Edits& edits);
+
 void write_keras_devices(KerasWeaving& weaving);     // one GPU for each process, for TensorFlow 1 and 2
 void write_keras_optimizers(KerasWeaving& weaving);  // learning rates, schedules, distributed optimizers
 void write_keras_seeds(KerasWeaving& weaving);       // random numbers

@@ -54,7 +54,7 @@ bool is_switched_off(const Names& names, const Node* node, const Node* call) {
 
 class TorchReader {
  public:
-  explicit TorchReader(const Names& names) : names_(names) {}
+  TorchReader(const Names& names, bool divides) : names_(names), divides_(divides) {}
 
   TorchProgram read() {
     for (const Node* call : names_.calls()) read_call(call);
@@ -72,7 +72,9 @@ class TorchReader {
         for (const size_t loader : other.loaders) program_.loaders[loader].trains = true;
       }
     }
-    check_every_backward();
+    for (const Node* call : names_.calls())
+      if (is_backward(call) && !is_in_unused(call)) program_.backwards.push_back(call);
+    if (divides_) check_every_backward();
     return std::move(program_);
   }
 
@@ -89,7 +91,7 @@ class TorchReader {
     const Node* own = names_.definition(call->child("func"));
     if (callee == "torch.utils.data.DataLoader") {
       program_.loaders.push_back({call, false});
-    } else if (own != nullptr && own->is(Kind::class_def) &&
+    } else if (divides_ && own != nullptr && own->is(Kind::class_def) &&
                names_.derives(own, {"torch.utils.data.DataLoader"})) {
       refuse(
           call,
@@ -254,7 +256,7 @@ class TorchReader {
       if (other.loader.expression != nullptr) loop.others.push_back(other.loader);
     }
     const std::string callee = names_.qualified(iterable->child("func"));
-    if (loop.loader.expression != nullptr && callee == "itertools.cycle") {
+    if (divides_ && loop.loader.expression != nullptr && callee == "itertools.cycle") {
       refuse(iterable, "cycle() repeats the first epoch's batches; loop over the loader once in each epoch");
     }
   }
@@ -340,8 +342,8 @@ class TorchReader {
   void check_every_backward() {
     if (program_.optimizers.empty()) return;
     std::vector<const Node*> alone;
-    for (const Node* backward : names_.calls()) {
-      if (!is_backward(backward) || in_training_loop(backward, 6) || is_in_unused(backward)) continue;
+    for (const Node* backward : program_.backwards) {
+      if (in_training_loop(backward, 6)) continue;
       for (const Node* call : names_.calls()) {
         const bool same_function = function_of(call) == function_of(backward);
         if (same_function && draws_in_loop(call, [](const TorchLoader&) { return true; }))
@@ -395,6 +397,7 @@ class TorchReader {
   }
 
   const Names& names_;
+  bool divides_;
   TorchProgram program_;
 };
 
@@ -459,6 +462,6 @@ bool trains_with_torch(const Names& names) {
                      [&](const Node* call) { return !optimizer_name(names, call).empty(); });
 }
 
-TorchProgram read_torch(const Names& names) { return TorchReader(names).read(); }
+TorchProgram read_torch(const Names& names, bool divides) { return TorchReader(names, divides).read(); }
 
 }  // namespace telar::weave

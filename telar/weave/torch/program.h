@@ -67,6 +67,7 @@ struct TorchProgram {
   std::vector<TorchLoop> loops;
   std::vector<TorchShare> shares;  ///< the training steps, if they have no loader
   std::vector<const Node*> schedulers;
+  std::vector<const Node*> backwards;  ///< the backward passes that something runs
 
   /// The loader that a call creates, or whose batches the object that it creates passes on; null if none.
   const TorchLoader* loader_of(const Node* call) const;
@@ -74,8 +75,9 @@ struct TorchProgram {
   std::vector<const Node*> training_loops() const;
 };
 
-/// Reads a PyTorch script. Throws Refusal if weave does not understand how it trains.
-TorchProgram read_torch(const Names& names);
+/// Reads a PyTorch script. Throws Refusal if weave does not understand how it trains. `divides`: the
+/// processes divide the samples, so it must be known where each batch comes from.
+TorchProgram read_torch(const Names& names, bool divides = true);
 
 /// The objects that pass on the batches of these loaders.
 std::vector<TorchPasser> read_passers(const Names& names, const std::vector<TorchLoader>& loaders);

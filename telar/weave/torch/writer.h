@@ -35,6 +35,8 @@ struct TorchWeaving {
 
 /// Writes the parallel form of a PyTorch program for DDP or Horovod. Throws Refusal.
 void write_torch(const Names& names, const TorchProgram& program, const Choices& choices, Edits& edits);
+/// Writes a PyTorch program whose steps Telar's engine makes. Throws Refusal.
+void write_torch_telar(const Names& names, const TorchProgram& program, const Choices& choices, Edits& edits);
 
 void write_devices(TorchWeaving& weaving);  // one GPU for each process
 void write_models(TorchWeaving& weaving);   // DistributedDataParallel, or Horovod's optimizer and broadcasts

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 
-from telar_verify import compare_outputs, compare_samples, compare_steps
+from telar_verify import compare_outputs, compare_samples, compare_steps, compare_telar
 from telar_verify.lines import Origin
 from telar_verify.processes import IDLE, Process, free_port, wait
 from telar_verify.rows import DIFFERS, EXCLUDED, FAKE, OK, Row, plural
@@ -36,8 +36,8 @@ def processes_row(ranks, plan, origin):
     ends = [how_it_ended(one, plan, origin, True) for one in ranks]
     failed = [(rank, end) for rank, end in enumerate(ends) if end]
     if not failed:
-        return Row("processes", OK, "all %d end" % len(ranks) if len(ranks) > 1 else
-               "1 with %d logical devices ends" % plan["processes"])
+        text = "1 ends" if plan["target"] == "telar" else "1 with %d logical devices ends" % plan["processes"]
+        return Row("processes", OK, "all %d end" % len(ranks) if len(ranks) > 1 else text)
     texts = ["rank %d: %s" % (rank, mapped(end, origin)) for rank, end in failed]
     return Row("processes", DIFFERS, texts[0], texts[1:])
 
@@ -72,7 +72,7 @@ def show(rows, plan, seconds, neutral):
         plan["title"], plan["target"], plural(plan["processes"], "process"), plural(plan["steps"], "step")))
     for row in rows:
         print("\n".join(row.lines()))
-    for line in neutral_lines(neutral):
+    for line in neutral_lines(neutral, plan["target"] == "telar"):
         print("  " + line)
     wrong = [row.name for row in rows if row.verdict == DIFFERS]
     left = [row.name for row in rows if row.verdict == EXCLUDED]
@@ -87,9 +87,10 @@ def show(rows, plan, seconds, neutral):
     return WRONG if wrong else 0
 
 
-def neutral_lines(neutral):
+def neutral_lines(neutral, by_telar):
     texts = {
-        "dropout": "Both programs ran without dropout, whose masks differ between the ranks.",
+        "dropout": "Both programs ran without dropout, whose masks %s." % (
+            "are Telar's own" if by_telar else "differ between the ranks"),
         "batch norm": "Both programs ran with batch norm that normalises each sample by itself: a rank has "
                       "other statistics than the whole batch.",
         "torch.compile": "Both programs ran without torch.compile.",
@@ -156,6 +157,8 @@ def verify(plan, folder, started):
     started.append(Process(plan, spaces["sequential"], folder, None, replay=sources))
     wait(started[-1:], plan["seconds"])
     end = how_it_ended(started[-1], plan, origin, False)
+    if end and plan["target"] == "telar":
+        return sequential_fails(end)
     data = [rank for one in ranks for rank in one.data()["ranks"]]
     folders = [spaces["woven"].folder, spaces["sequential"].folder]
     if end:
@@ -168,7 +171,10 @@ def verify(plan, folder, started):
         rows = compare(plan, data, single, folders, origin, None)
     else:
         single = started[-1].data()["ranks"][0]
-        rows = compare(plan, data, single, folders, origin, lambda: each_batch(plan, folder, started, sources))
+        if plan["target"] == "telar":
+            rows = compare_telar.rows(data[0], single, plan, folders, origin)
+        else:
+            rows = compare(plan, data, single, folders, origin, lambda: each_batch(plan, folder, started, sources))
     neutral = set(single["neutral"]).union(*[one["neutral"] for one in data])
     if data[0]["cut"]:
         neutral.add(data[0]["cut"])

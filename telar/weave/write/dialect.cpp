@@ -1,6 +1,7 @@
 #include "telar/weave/write/dialect.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "telar/weave/torch/program.h"
 
@@ -65,10 +66,11 @@ std::vector<std::string> lines(const std::string& text) {
 Dialect::Dialect(const Names& names, Edits& edits, Choices choices)
     : names_(names),
       edits_(edits),
-      choices_(choices),
-      module_(names.fresh(is_horovod()         ? "hvd"
-                          : is_tf_distribute() ? "strategy"
-                                               : "dist")),
+      choices_(std::move(choices)),
+      module_(names.fresh(is_horovod()                       ? "hvd"
+                          : is_tf_distribute()               ? "strategy"
+                          : choices_.target == Target::telar ? "tt"
+                                                             : "dist")),
       main_guard_(find_main_guard()) {}
 
 std::string Dialect::is_first(const Node* at) {
@@ -244,7 +246,7 @@ void Dialect::write_imported(const Node* module, const Needed& needed,
       std::any_of(uses_.begin(), uses_.end(), [&](const Node* use) { return module_of(use) == module; });
   const Tree& tree = names_.tree();
   const int block = tree.part_at(module->begin).main_block;
-  if (uses && block > 0) {
+  if (uses && block > 0 && !alone.empty()) {
     const size_t at = tree.line_begin(block);
     const std::string& source = tree.source();
     const std::string indent = source.substr(at, source.find_first_not_of(" \t", at) - at);
@@ -277,7 +279,8 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
     }
     if (!import_line.empty()) import(import_line, use);
   }
-  if (!import_line.empty()) import(import_line, script());
+  const bool starts = !start.empty() || !start_.empty();
+  if (!import_line.empty() && starts) import(import_line, script());
   for (const auto& [module, needed] : needed_) {
     if (module != script()) write_imported(module, needed, alone);
   }
@@ -293,16 +296,18 @@ void Dialect::write(const std::string& import_line, const std::vector<std::strin
   }
   const Needed& needed = needed_in(script());
   std::vector<std::string> top = top_of(needed);
-  if (!in_guard) {
+  if (!in_guard && starts) {
     top.insert(top.end(), needed.functions.empty() ? 1 : 2, "");
     top.insert(top.end(), begin.begin(), begin.end());
   }
-  if (anchor != nullptr) {
+  if (top.empty()) {
+    // Only files that the script imports have edits.
+  } else if (anchor != nullptr) {
     edits_.after(*anchor, top);
   } else {
     write_first(first_use, top);
   }
-  if (in_guard) edits_.before(*guard->list("body").front(), begin);
+  if (in_guard && starts) edits_.before(*guard->list("body").front(), begin);
   if (finish.empty()) return;
   const Node* last = in_guard ? guard->list("body").back() : script()->list("body").back();
   if (!in_guard && guard == last) last = guard->list("body").back();

@@ -11,7 +11,7 @@
 
 namespace telar::weave {
 
-enum class Target { ddp, horovod, tf_distribute };
+enum class Target { ddp, horovod, tf_distribute, telar };
 
 /// What the user chose.
 struct Choices {
@@ -33,6 +33,8 @@ struct Choices {
   /// Numbers that are only shown, and that weave cannot join over the processes, stay those of each process.
   /// Otherwise such a script is refused.
   bool only_training = false;
+  /// Of the target telar: the strategy and its options as a dictionary of Python.
+  std::string telar_options;
 };
 
 /// The few expressions in which the targets differ. It also collects what the edits need at the top of a

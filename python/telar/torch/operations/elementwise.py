@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from telar.torch.operations.registry import Registry
+from telar.registry import Registry
 from telar.torch.values import Total, Uniform, Value
 
 TRANSLATIONS = Registry()

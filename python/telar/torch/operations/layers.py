@@ -2,11 +2,11 @@
 
 import torch
 
+from telar.registry import Registry
 from telar.torch.host import HostValue
 from telar.torch.operations import shaping
-from telar.torch.operations.random import dropped
 from telar.torch.operations.elementwise import scaled
-from telar.torch.operations.registry import Registry
+from telar.torch.operations.random import dropped
 from telar.torch.operations.shaping import reshaped
 from telar.torch.values import Repeated, Uniform, Value
 

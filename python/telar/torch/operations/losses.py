@@ -1,8 +1,8 @@
 """Losses: sums and means over the samples."""
 
+from telar.registry import Registry
 from telar.torch.operations import elementwise, reductions, shaping
 from telar.torch.operations.elementwise import scaled
-from telar.torch.operations.registry import Registry
 from telar.torch.values import Total, Value
 
 TRANSLATIONS = Registry()

@@ -2,7 +2,7 @@
 
 import math
 
-from telar.torch.operations.registry import Registry
+from telar.registry import Registry
 from telar.torch.operations.elementwise import TRANSLATIONS as TRANSLATIONS_OF_ELEMENTS
 from telar.torch.operations.elementwise import scaled
 from telar.torch.values import Total, Value

@@ -2,7 +2,7 @@
 
 import torch
 
-from telar.torch.operations.registry import Registry
+from telar.registry import Registry
 from telar.torch.operations.elementwise import scaled
 from telar.torch.values import Repeated, Uniform, Value
 

@@ -1,9 +1,14 @@
 #include "telar/device/cpu/kernels.h"
+#include "telar/device/cpu/kernels/common/broadcast.h"
+#include "telar/device/cpu/kernels/common/f32_memory.h"
+#include "telar/device/cpu/parallel.h"
 #include "telar/device/cpu/primitives.h"
 
 namespace telar::cpu {
 
 namespace {
+
+constexpr int64_t kElementsAThread = 16384;
 
 /// The shape with leading ones, up to `rank` axes.
 Shape padded(const Shape& shape, size_t rank) {
@@ -12,81 +17,59 @@ Shape padded(const Shape& shape, size_t rank) {
   return Shape(dims);
 }
 
-/// oneDNN broadcasts only its second operand. The operand with the output's shape goes first. If neither has
-/// it, the first one is broadcast by adding it to zeros of the output's shape.
-void lower_binary(Lowering& lowering, const Node& node, dnnl::algorithm algorithm) {
-  const ValueId y = node.outputs[0];
-  const Shape& shape = lowering.shape(y);
-  const DType dtype = lowering.type(y).dtype;
-  const bool relu = node.attributes.text_or("activation", "") == "relu";
-  ValueId a = node.inputs[0];
-  ValueId b = node.inputs[1];
-  if (lowering.shape(a) != shape && lowering.shape(b) == shape) std::swap(a, b);
+/// A loop of our own: most broadcasts are slow in oneDNN, up to 100 ns an element, and it broadcasts only its
+/// second operand.
+void lower_broadcast(Lowering& lowering, const Node& node, Elementwise operation) {
+  const Shape& shape = lowering.shape(node.outputs[0]);
+  const Shape a = padded(lowering.shape(node.inputs[0]), shape.rank());
+  const Shape b = padded(lowering.shape(node.inputs[1]), shape.rank());
+  const auto axes = walk_of<3>(shape, {shape, a, b});
+  const int64_t count = shape.elements();
+  const std::vector<RegionId> operands{f32_region(lowering, node.inputs[0]),
+                                       f32_region(lowering, node.inputs[1])};
+  const F32Result result(lowering, node.outputs[0]);
+  lowering.function(operands, {result.region}, [=](const Pointers& p) {
+    const auto* first = p.get<const float>(0);
+    const auto* second = p.get<const float>(1);
+    auto* y = p.get<float>(2);
+    parallel_for(count, kElementsAThread, [&](int64_t begin, int64_t end) {
+      run_broadcast(operation, axes, first, second, y, begin, end);
+    });
+  });
+  result.finish(lowering);
+}
 
-  if (lowering.shape(a) == shape && lowering.shape(b) == shape) {
-    const Desc desc = lowering.layout(a);
-    // oneDNN 2.6 computes wrong results for an addition followed by a ReLU when blocks are not full.
-    const bool apart = relu && blocks_of(desc).padded;
-    const auto pd = binary(algorithm, desc, desc, desc, relu && !apart);
-    const RegionId first = lowering.region(a);
-    const RegionId second = lowering.region(b, desc);
-    lowering.define_in_place(y, a);
-    lowering.primitive(
-        pd, dnnl::binary(pd),
-        {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, lowering.region(y)}});
-    if (!apart) return;
-    const auto rectify = eltwise_forward(dnnl::algorithm::eltwise_relu, desc);
-    lowering.primitive(rectify, dnnl::eltwise_forward(rectify),
-                       {{DNNL_ARG_SRC, lowering.region(y)}, {DNNL_ARG_DST, lowering.region(y)}});
-    return;
-  }
-  const Desc full = plain(dtype, shape);
-  RegionId first = -1;
-  if (lowering.shape(a) == shape) {
-    first = lowering.plain_region(a);
-  } else {
-    const RegionId zeros = lowering.temporary(full);
-    const size_t bytes = full.get_size();
-    lowering.function({}, {zeros},
-                      [bytes](const Pointers& p) { std::fill_n(p.get<char>(0), bytes, char{0}); });
-    first = lowering.temporary(full);
-    const Desc spread = plain(dtype, padded(lowering.shape(a), shape.rank()));
-    const auto pd = binary(dnnl::algorithm::binary_add, full, spread, full, false);
-    lowering.primitive(pd, dnnl::binary(pd),
-                       {{DNNL_ARG_SRC_0, zeros},
-                        {DNNL_ARG_SRC_1, lowering.view(lowering.plain_region(a), spread)},
-                        {DNNL_ARG_DST, first}});
-  }
-  const Desc spread = plain(dtype, padded(lowering.shape(b), shape.rank()));
-  const auto pd = binary(algorithm, full, spread, full, relu);
-  const RegionId second = lowering.view(lowering.plain_region(b), spread);
-  lowering.primitive(
-      pd, dnnl::binary(pd),
-      {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, lowering.define(y, full)}});
+void lower_alike(Lowering& lowering, const Node& node, dnnl::algorithm algorithm, bool relu) {
+  const ValueId y = node.outputs[0];
+  const ValueId a = node.inputs[0];
+  const Desc desc = lowering.layout(a);
+  // oneDNN 2.6 computes wrong results for an addition followed by a ReLU when blocks are not full.
+  const bool apart = relu && blocks_of(desc).padded;
+  const auto pd = binary(algorithm, desc, desc, desc, relu && !apart);
+  const RegionId first = lowering.region(a);
+  const RegionId second = lowering.region(node.inputs[1], desc);
+  lowering.define_in_place(y, a);
+  lowering.primitive(pd, dnnl::binary(pd),
+                     {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, lowering.region(y)}});
+  if (!apart) return;
+  const auto rectify = eltwise_forward(dnnl::algorithm::eltwise_relu, desc);
+  lowering.primitive(rectify, dnnl::eltwise_forward(rectify),
+                     {{DNNL_ARG_SRC, lowering.region(y)}, {DNNL_ARG_DST, lowering.region(y)}});
+}
+
+bool alike(const Lowering& lowering, const Node& node) {
+  return lowering.shape(node.inputs[0]) == lowering.shape(node.inputs[1]);
 }
 
 void lower_add(Lowering& lowering, const Node& node) {
-  lower_binary(lowering, node, dnnl::algorithm::binary_add);
+  const bool relu = node.attributes.text_or("activation", "") == "relu";
+  if (alike(lowering, node)) return lower_alike(lowering, node, dnnl::algorithm::binary_add, relu);
+  lower_broadcast(lowering, node, relu ? Elementwise::add_then_relu : Elementwise::add);
 }
 
 void lower_mul(Lowering& lowering, const Node& node) {
-  lower_binary(lowering, node, dnnl::algorithm::binary_mul);
-}
-
-void lower_sum_to(Lowering& lowering, const Node& node) {
-  const ValueId x = node.inputs[0];
-  const ValueId y = node.outputs[0];
-  const DType dtype = lowering.type(x).dtype;
-  const Shape target = padded(lowering.shape(y), lowering.shape(x).rank());
-  const Desc to = plain(dtype, target);
-  const RegionId result = lowering.define_plain(y);
-  if (target == lowering.shape(x)) {
-    lowering.reorder(lowering.region(x), lowering.view(result, to));
-    return;
-  }
-  const auto pd = reduction(dnnl::algorithm::reduction_sum, plain(dtype, lowering.shape(x)), to);
-  lowering.primitive(pd, dnnl::reduction(pd),
-                     {{DNNL_ARG_SRC, lowering.plain_region(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
+  if (alike(lowering, node)) return lower_alike(lowering, node, dnnl::algorithm::binary_mul, false);
+  lower_broadcast(lowering, node, Elementwise::mul);
 }
 
 }  // namespace
@@ -94,7 +77,6 @@ void lower_sum_to(Lowering& lowering, const Node& node) {
 void register_arithmetic(Kernels& kernels) {
   kernels.add("add", lower_add);
   kernels.add("mul", lower_mul);
-  kernels.add("sum_to", lower_sum_to);
 }
 
 }  // namespace telar::cpu

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "telar/device/cpu/kernels.h"
+#include "telar/device/cpu/kernels/common/f32_memory.h"
 #include "telar/device/cpu/kernels/common/recurrent_layer.h"
 #include "telar/device/cpu/sequence_primitives.h"
 
@@ -42,15 +43,6 @@ RecurrentShape primitive_shape(const RecurrentLayer& layer) {
   return {layer.lstm, layer.steps, layer.batch, layer.inputs + layer.extra(), layer.hidden};
 }
 
-RegionId f32_region(Lowering& lowering, ValueId value) {
-  const ValueId source = lowering.converted_parameter(value).value_or(value);
-  return lowering.region(source, plain(DType::f32, lowering.shape(source)));
-}
-
-RegionId f32_temporary(Lowering& lowering, const Shape& shape) {
-  return lowering.temporary(plain(DType::f32, shape));
-}
-
 RegionId zeros(Lowering& lowering, const Desc& desc) {
   const RegionId region = lowering.temporary(desc);
   const size_t bytes = desc.get_size();
@@ -62,20 +54,6 @@ RegionId zeros(Lowering& lowering, const Desc& desc) {
 RegionId given_or_zeros(Lowering& lowering, ValueId value, const Shape& shape) {
   return value == kNoValue ? zeros(lowering, plain(DType::f32, shape)) : f32_region(lowering, value);
 }
-
-/// Memory in f32 for a result. Call `finish` when it has been written: it converts a bf16 result.
-struct F32Result {
-  F32Result(Lowering& lowering, ValueId of)
-      : value(of),
-        converts(lowering.type(of).dtype != DType::f32),
-        region(converts ? f32_temporary(lowering, lowering.shape(of)) : lowering.define_plain(of)) {}
-  void finish(Lowering& lowering) const {
-    if (converts) lowering.reorder(region, lowering.define_plain(value));
-  }
-  ValueId value;
-  bool converts;
-  RegionId region;
-};
 
 /// Weights in oneDNN's order of gates, [gates · H, columns + extra].
 RegionId packed_weights(Lowering& lowering, const RecurrentLayer& layer, ValueId weights, int64_t columns,

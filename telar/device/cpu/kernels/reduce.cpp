@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "telar/device/cpu/kernels.h"
+#include "telar/device/cpu/kernels/common/broadcast.h"
+#include "telar/device/cpu/kernels/common/f32_memory.h"
 #include "telar/device/cpu/parallel.h"
 #include "telar/device/cpu/primitives.h"
 #include "telar/device/cpu/sum_loops.h"
@@ -64,19 +66,25 @@ class Rows {
   int64_t items_ = 1;
 };
 
-void lower_reduce_as(Lowering& lowering, const Node& node, dnnl::algorithm algorithm) {
-  const ValueId x = node.inputs[0];
-  const DType dtype = lowering.type(x).dtype;
-  const Shape kept = kept_shape(lowering.shape(x), node.attributes);
-  const Desc to = plain(dtype, kept);
-  const RegionId result = lowering.define_plain(node.outputs[0]);
-  if (kept == lowering.shape(x)) {  // every reduced axis has one element
-    lowering.reorder(lowering.plain_region(x), lowering.view(result, to));
-    return;
-  }
-  const auto pd = reduction(algorithm, plain(dtype, lowering.shape(x)), to);
-  lowering.primitive(pd, dnnl::reduction(pd),
-                     {{DNNL_ARG_SRC, lowering.plain_region(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
+/// The sums over the axes along which `kept` has extent 1, times a factor. A loop of our own: oneDNN's
+/// reduction is slow unless the last axes are reduced.
+void lower_sums(Lowering& lowering, const Node& node, const Shape& kept, float factor) {
+  const Shape& shape = lowering.shape(node.inputs[0]);
+  const auto axes = walk_of<2>(shape, {shape, kept});
+  const RegionId terms = f32_region(lowering, node.inputs[0]);
+  const F32Result result(lowering, node.outputs[0]);
+  lowering.function({terms}, {result.region}, [=](const Pointers& p) {
+    run_sums(axes, factor, p.get<const float>(0), p.get<float>(1));
+  });
+  result.finish(lowering);
+}
+
+void lower_sum_to(Lowering& lowering, const Node& node) {
+  const Shape& whole = lowering.shape(node.inputs[0]);
+  const Shape& target = lowering.shape(node.outputs[0]);
+  std::vector<int64_t> kept(whole.rank() - target.rank(), 1);
+  kept.insert(kept.end(), target.begin(), target.end());
+  lower_sums(lowering, node, Shape(kept), 1.0F);
 }
 
 /// The sum of a whole tensor does not depend on the layout, and all threads can compute it. oneDNN's
@@ -106,46 +114,45 @@ void lower_sum_of_all(Lowering& lowering, const Node& node) {
   });
 }
 
-RegionId plain_f32_region(Lowering& lowering, ValueId value) {
-  return lowering.region(value, plain(DType::f32, lowering.shape(value)));
-}
-
-/// The gradient is computed in f32 and then converted if it is bf16.
-void add_backward(Lowering& lowering, const Node& node, const std::vector<RegionId>& reads,
-                  const Function& function) {
-  const ValueId dx = node.outputs[0];
-  if (lowering.type(dx).dtype == DType::f32) {
-    lowering.function(reads, {lowering.define_plain(dx)}, function);
-    return;
-  }
-  const RegionId result = lowering.temporary(plain(DType::f32, lowering.shape(dx)));
-  lowering.function(reads, {result}, function);
-  lowering.reorder(result, lowering.define_plain(dx));
-}
-
 void lower_spread(Lowering& lowering, const Node& node, float factor) {
   const Shape& x = lowering.shape(node.inputs[1]);
   const Rows rows(x, kept_shape(x, node.attributes));
-  add_backward(lowering, node, {plain_f32_region(lowering, node.inputs[0])}, [=](const Pointers& p) {
+  const RegionId gradient = f32_region(lowering, node.inputs[0]);
+  const F32Result result(lowering, node.outputs[0]);
+  lowering.function({gradient}, {result.region}, [=](const Pointers& p) {
     const auto* dy = p.get<const float>(0);
     auto* dx = p.get<float>(1);
-    rows.for_each([&](int64_t row, int64_t result) {
-      for (int64_t i = 0; i < rows.length(); ++i) dx[row + i] = factor * dy[result + i * rows.step()];
+    rows.for_each([&](int64_t row, int64_t reduced) {
+      for (int64_t i = 0; i < rows.length(); ++i) dx[row + i] = factor * dy[reduced + i * rows.step()];
     });
   });
+  result.finish(lowering);
 }
 
 void lower_reduce_sum(Lowering& lowering, const Node& node) {
   if (sums_all(lowering, node)) return lower_sum_of_all(lowering, node);
-  lower_reduce_as(lowering, node, dnnl::algorithm::reduction_sum);
+  lower_sums(lowering, node, kept_shape(lowering.shape(node.inputs[0]), node.attributes), 1.0F);
 }
 
 void lower_reduce_mean(Lowering& lowering, const Node& node) {
-  lower_reduce_as(lowering, node, dnnl::algorithm::reduction_mean);
+  const Shape& shape = lowering.shape(node.inputs[0]);
+  const Shape kept = kept_shape(shape, node.attributes);
+  lower_sums(lowering, node, kept,
+             static_cast<float>(kept.elements()) / static_cast<float>(shape.elements()));
 }
 
 void lower_reduce_max(Lowering& lowering, const Node& node) {
-  lower_reduce_as(lowering, node, dnnl::algorithm::reduction_max);
+  const ValueId x = node.inputs[0];
+  const DType dtype = lowering.type(x).dtype;
+  const Desc to = plain(dtype, kept_shape(lowering.shape(x), node.attributes));
+  const RegionId result = lowering.define_plain(node.outputs[0]);
+  if (kept_shape(lowering.shape(x), node.attributes) == lowering.shape(x)) {  // reduced axes have one element
+    lowering.reorder(lowering.plain_region(x), lowering.view(result, to));
+    return;
+  }
+  const auto pd = reduction(dnnl::algorithm::reduction_max, plain(dtype, lowering.shape(x)), to);
+  lowering.primitive(pd, dnnl::reduction(pd),
+                     {{DNNL_ARG_SRC, lowering.plain_region(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
 }
 
 void lower_reduce_sum_backward(Lowering& lowering, const Node& node) { lower_spread(lowering, node, 1.0F); }
@@ -159,9 +166,9 @@ void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
   const Shape& x = lowering.shape(node.inputs[1]);
   const Rows rows(x, kept_shape(x, node.attributes));
   const int64_t results = lowering.shape(node.inputs[0]).elements();
-  const std::vector<RegionId> reads{plain_f32_region(lowering, node.inputs[0]),
-                                    plain_f32_region(lowering, node.inputs[1]),
-                                    plain_f32_region(lowering, node.inputs[2])};
+  const std::vector<RegionId> reads{f32_region(lowering, node.inputs[0]),
+                                    f32_region(lowering, node.inputs[1]),
+                                    f32_region(lowering, node.inputs[2])};
   const RegionId share = lowering.temporary(plain(DType::f32, lowering.shape(node.inputs[0])));
   // First counts the elements that equal each maximum, then computes the gradient that each of them gets.
   lowering.function({reads[1], reads[2]}, {share}, [=](const Pointers& p) {
@@ -176,19 +183,21 @@ void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
       }
     });
   });
-  add_backward(lowering, node, {reads[0], reads[1], reads[2], share}, [=](const Pointers& p) {
+  const F32Result result(lowering, node.outputs[0]);
+  lowering.function({reads[0], reads[1], reads[2], share}, {result.region}, [=](const Pointers& p) {
     const auto* dy = p.get<const float>(0);
     const auto* values = p.get<const float>(1);
     const auto* largest = p.get<const float>(2);
     const auto* count = p.get<const float>(3);
     auto* dx = p.get<float>(4);
-    rows.for_each([&](int64_t row, int64_t result) {
+    rows.for_each([&](int64_t row, int64_t reduced) {
       for (int64_t i = 0; i < rows.length(); ++i) {
-        const int64_t j = result + i * rows.step();
+        const int64_t j = reduced + i * rows.step();
         dx[row + i] = values[row + i] == largest[j] ? dy[j] / count[j] : 0.0F;
       }
     });
   });
+  result.finish(lowering);
 }
 
 }  // namespace
@@ -200,6 +209,7 @@ void register_reduce(Kernels& kernels) {
   kernels.add("reduce_mean_backward", lower_reduce_mean_backward);
   kernels.add("reduce_sum", lower_reduce_sum);
   kernels.add("reduce_sum_backward", lower_reduce_sum_backward);
+  kernels.add("sum_to", lower_sum_to);
 }
 
 }  // namespace telar::cpu

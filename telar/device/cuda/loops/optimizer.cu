@@ -47,7 +47,7 @@ struct Rmsprop {
   TELAR_GPU void operator()(float& p, float g, float& s, float&) const {
     const float gradient = g * k.scale + k.weight_decay * p;
     s = k.alpha * s + (1.0F - k.alpha) * gradient * gradient;
-    p -= k.learning_rate * gradient / (sqrtf(s) + k.epsilon);
+    p -= k.learning_rate * gradient / (sqrtf(s + k.epsilon_in_root) + k.epsilon);
   }
 };
 
@@ -56,7 +56,7 @@ struct RmspropWithMomentum {
   TELAR_GPU void operator()(float& p, float g, float& s, float& b) const {
     const float gradient = g * k.scale + k.weight_decay * p;
     s = k.alpha * s + (1.0F - k.alpha) * gradient * gradient;
-    b = k.momentum * b + gradient / (sqrtf(s) + k.epsilon);
+    b = k.momentum * b + k.rate_in_momentum * gradient / (sqrtf(s + k.epsilon_in_root) + k.epsilon);
     p -= k.learning_rate * b;
   }
 };

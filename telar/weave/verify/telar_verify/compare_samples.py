@@ -58,7 +58,7 @@ def samples(ranks, single, plan, origin):
         return Row("samples", DIFFERS, "the woven program does not make %s" % single["early_end"])
     if ONLY_NUMBER in notes:
         return Row("samples", EXCLUDED, ONLY_NUMBER)
-    text = "every sample once over the ranks in each of %s" % plural(seen, "training pass")
+    text = "every sample once%s in each of %s" % (" over the ranks" * (len(ranks) > 1), plural(seen, "training pass"))
     if plan["epochs"] == "divide":
         text = "every sample once on each rank in each of %s" % plural(seen, "training pass")
     return Row("samples", OK, text, sorted(set(notes)))

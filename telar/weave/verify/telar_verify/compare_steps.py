@@ -105,8 +105,10 @@ def change_of_closure(mine, step, key):
     return off / change if change else off
 
 
-def gradients(ranks, single, plan, origin):
-    """Each averaged gradient is that of the sequential program on the samples of all ranks."""
+def gradients(ranks, single, plan, origin, rounding=1):
+    """Each averaged gradient is that of the sequential program on the samples of all ranks. `rounding`: by what the
+    tolerance is multiplied."""
+    tolerance = TOLERANCE * rounding
     mine, theirs = steps_of(ranks[0]), steps_of(single)
     if ranks[0]["unseen"]:
         return Row("gradients", EXCLUDED, ranks[0]["unseen"])
@@ -137,11 +139,11 @@ def gradients(ranks, single, plan, origin):
             ratio, pairs, whole = found
             off = distance(pairs, whole, 1.0)
             # Rounding has no direction: it leaves the ratio as it is.
-            if off <= TOLERANCE or (off <= 10 * TOLERANCE and abs(ratio - 1) <= 0.1 * TOLERANCE):
+            if off <= tolerance or (off <= 10 * tolerance and abs(ratio - 1) <= 0.1 * tolerance):
                 worst, compared = max(worst, off), compared + 1
                 continue
             part = 1 / plan["processes"]
-            if abs(ratio - part) < 1e-3 * part and distance(pairs, whole, part) <= 10 * TOLERANCE:
+            if plan["processes"] > 1 and abs(ratio - part) < 1e-3 * part and distance(pairs, whole, part) <= 10 * tolerance:
                 summed.add(key)
                 compared += 1
                 continue

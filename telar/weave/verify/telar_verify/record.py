@@ -18,6 +18,7 @@ class Record:
         self.folder = folder  # the copy of the user's folder, in which the program runs
         self.steps_of_a_pass = plan["steps"]
         self.limit_samples = plan["limit_samples"]
+        self.keeps_values = plan["target"] == "telar"  # also of the sequential program, whose steps are compared
         self.steps = []  # one dictionary for each optimizer step
         self.passes = []  # one data.Pass for each loop over a loader
         self.loader_lengths = {}  # by the loader's number: its len()

@@ -5,7 +5,7 @@ import sys
 import torch
 
 from .. import fakes, files
-from . import data, horovod, noise, training
+from . import data, horovod, noise, telar, training
 
 
 class Observer:
@@ -15,7 +15,8 @@ class Observer:
         self.record = record
         draws = noise.Draws(record)
         noise.without_dropout(record)
-        noise.without_batch_statistics(record)
+        if settings["target"] != "telar":
+            noise.without_batch_statistics(record)
         training.without_compilation(record)
         self.steps = training.watch_steps(record, draws)
         training.watch_backward(record)
@@ -25,6 +26,8 @@ class Observer:
         data.watch_parts(record)
         if settings["target"] == "horovod" and settings["world"] > 1:
             horovod.install(self.steps)
+        if settings["target"] == "telar" and not settings["replay"]:
+            telar.watch_steps(record, draws, self.steps)
         if settings["fake_data"]:
             fakes.install_for_torch(record)
         torch.set_num_threads(settings["threads"])

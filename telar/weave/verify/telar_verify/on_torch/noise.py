@@ -5,6 +5,7 @@ process with the whole batch. Both programs therefore run with dropout that keep
 norm that normalises each sample by itself. What is drawn in a training step by torch's functions (noise of a
 GAN, of a VAE, of a diffusion model) is recorded on each rank and given, joined, to the sequential program.
 """
+import contextlib
 import hashlib
 import random
 import sys
@@ -97,10 +98,26 @@ class Draws:
         self.at = 0
         self.depth = 0
         self.torch_state = ""  # after the last draw that was observed
+        self.own = {}  # torch's functions by their place: (module or class, name)
         for name in self.FUNCTIONS:
-            setattr(torch, name, self.observed(getattr(torch, name)))
+            self.own[torch, name] = getattr(torch, name)
         for name in self.METHODS:
-            setattr(torch.Tensor, name, self.observed(getattr(torch.Tensor, name), in_place=True))
+            self.own[torch.Tensor, name] = getattr(torch.Tensor, name)
+        self.observe()
+
+    def observe(self):
+        for (where, name), function in self.own.items():
+            setattr(where, name, self.observed(function, in_place=where is torch.Tensor))
+
+    @contextlib.contextmanager
+    def left_alone(self):
+        """Within it, torch has its own functions."""
+        for (where, name), function in self.own.items():
+            setattr(where, name, function)
+        try:
+            yield
+        finally:
+            self.observe()
 
     def next_batch(self, owner, drawn, replayed, joins):
         """Begins a batch of a pass: observes into the list `drawn`, replays what each rank drew if given."""

@@ -125,21 +125,22 @@ class Steps:
             "pass": (last[1].loader, last[1].number) if last else None,
         }
 
-    def after(self, optimizer, step, closure):
+    def after(self, optimizer, step, closure, values=None):
+        """`values`: of the parameters, where the optimizer's tensors do not have them yet."""
         record = self.record
         number = self.number(optimizer)
         parameters = self.parameters(optimizer)
         self.note_rates()
         step.update(optimizer=number, step=self.taken[number], closure=closure, kind=type(optimizer).__name__,
-                    digests=[digest(one) for one in parameters],
+                    digests=[digest(one) for one in values or parameters],
                     names=names_of(parameters) if self.taken[number] == 0 else None,
                     wrapped=[id(one) in record.wrapped for one in parameters])
         if closure:
             step["gradients"] = None
         self.taken[number] += 1
         record.steps.append(step)
-        if record.replay is None or closure:
-            step["values"] = self.values(optimizer)
+        if record.replay is None or closure or record.keeps_values:
+            step["values"] = values or self.values(optimizer)
         if record.replay is None:
             return self.cut_without_loader(step["values"])
         theirs = record.replay[0]["steps"].get((number, step["step"]))

@@ -1,0 +1,114 @@
+#include "python/native/python_session.h"
+
+#include <nanobind/stl/string_view.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "telar/core/error.h"
+#include "telar/observe/process.h"
+#include "telar/runtime/server_state.h"
+#include "telar/strategy/server_side.h"
+
+namespace telar::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+void require_form(const BatchTensor& input, const AnyArray& array) {
+  const Shape shape = shape_of(array);
+  const bool fits = shape.rank() == input.shape.rank() + 1 && has_dtype(array, input.dtype) &&
+                    std::equal(input.shape.begin(), input.shape.end(), shape.begin() + 1);
+  if (!fits)
+    throw user_error("the input '{}' must be {} with {} for each sample, not an array of {} bits with {}",
+                     input.name, name_of(input.dtype), input.shape.str(), array.dtype().bits, shape.str());
+}
+
+int64_t workers_of(const StrategyType& type, const Attributes& given) {
+  return worker_count(type, completed("strategy '" + type.name + "'", type.options, given));
+}
+
+Cluster cluster_of(const StrategyType& type, int64_t workers, int threads, int servers) {
+  const int all = threads > 0 ? threads : available_threads();
+  const DeviceSpec device{"cpu", std::max<int>(1, all / static_cast<int>(workers)), {}};
+  if (type.uses_servers) return {.devices = {device}, .servers = servers};
+  return {.devices = std::vector<DeviceSpec>(static_cast<size_t>(workers), device)};
+}
+
+}  // namespace
+
+PythonSession::PythonSession(const PythonModel& model, const StepOptions& options, const StrategyType& type,
+                             const Attributes& given, int threads, int servers, uint64_t seed)
+    : external_(model.external()),
+      has_servers_(type.uses_servers),
+      workers_(workers_of(type, given)),
+      seed_(seed),
+      cluster_(cluster_of(type, workers_, threads, servers)) {
+  if (external_ != nullptr && type.of_all_processes)
+    throw user_error(
+        "the strategy {} divides the layers of a model, which Telar cannot do when PyTorch computes them; choose one whose workers share batches",
+        type.name);
+  if (servers < 1) throw user_error("the number of servers is {}; it must be at least 1", servers);
+  program_ = make_strategy(type.name, given)->rewrite(make_training_step(model.model(), options), cluster_);
+  session_ = std::make_unique<Session>(has_servers_ ? coordinator_program(program_) : program_, cluster_,
+                                       SessionOptions{.seed = seed});
+  inputs_ = session_->inputs();
+  limits_ = index_limits(model.graphs());
+}
+
+PythonSession::~PythonSession() {
+  const nb::gil_scoped_release others_may_run;
+  session_.reset();
+}
+
+BatchView PythonSession::batch_of(const nb::dict& arrays, const std::optional<IdArray>& samples) {
+  BatchView batch;
+  bool first = true;
+  for (const auto& [key, value] : arrays) {
+    const auto name = nb::cast<std::string_view>(key);
+    const auto found = std::find_if(inputs_.begin(), inputs_.end(),
+                                    [name](const BatchTensor& input) { return input.name == name; });
+    if (found == inputs_.end()) continue;
+    const auto array = nb::cast<AnyArray>(value);
+    require_form(*found, array);
+    require_known(found->name, array);
+    const auto size = static_cast<int64_t>(array.shape(0));
+    if (!first && size != batch.size)
+      throw user_error("the inputs of a batch have {} and {} samples", batch.size, size);
+    first = false;
+    batch.size = size;
+    batch.inputs.push_back({found->name, array.data()});
+  }
+  if (samples) {
+    if (static_cast<int64_t>(samples->size()) != batch.size)
+      throw user_error("there are {} sample ids for {} samples", samples->size(), batch.size);
+    batch.sample = samples->data();
+    return batch;
+  }
+  ids_.resize(static_cast<size_t>(batch.size));
+  std::iota(ids_.begin(), ids_.end(), 0);
+  batch.sample = ids_.data();
+  return batch;
+}
+
+int64_t PythonSession::updates_after(int64_t steps) const {
+  return has_servers_ ? telar::updates_after(program_, steps) : steps;
+}
+
+/// Throws Error (user) for tokens or labels that the model does not know.
+void PythonSession::require_known(const std::string& input, const AnyArray& array) const {
+  const auto limit = limits_.find(input);
+  if (limit == limits_.end()) return;
+  const auto* numbers = static_cast<const int32_t*>(array.data());
+  const std::vector<int64_t>& known = limit->second;
+  const size_t elements = array.size() / std::max<size_t>(1, array.shape(0));
+  for (size_t i = 0; i < array.size(); ++i) {
+    const size_t element = i % elements;
+    if (element < known.size() && (numbers[i] < 0 || numbers[i] >= known[element]))
+      throw user_error("the input '{}' has {}; the model knows 0 to {} there", input, numbers[i],
+                       known[element] - 1);
+  }
+}
+
+}  // namespace telar::python

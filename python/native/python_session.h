@@ -1,0 +1,64 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "python/native/index_limits.h"
+#include "python/native/model.h"
+#include "python/native/values.h"
+#include "telar/nn/training_step.h"
+#include "telar/runtime/session.h"
+#include "telar/strategy/strategy.h"
+
+namespace telar::python {
+
+/// A session, and which inputs it takes. With a strategy that has servers it is the coordinator's session: it
+/// has the state, evaluates and predicts, and workers make the steps (python/native/epochs.h).
+class PythonSession {
+ public:
+  /// `threads`: of all workers together; 0: those of this process. Throws Error (user) for options that do
+  /// not fit.
+  PythonSession(const PythonModel& model, const StepOptions& options, const StrategyType& type,
+                const Attributes& given, int threads, int servers, uint64_t seed);
+  /// Without Python's lock, because the workers' threads may need it to end.
+  ~PythonSession();
+  PythonSession(const PythonSession&) = delete;
+  PythonSession& operator=(const PythonSession&) = delete;
+
+  Session& session() const { return *session_; }
+  const std::vector<BatchTensor>& inputs() const { return inputs_; }
+  /// Of the workers. Each runs on the cluster's device alone if the strategy has servers.
+  const Program& program() const { return program_; }
+  const Cluster& cluster() const { return cluster_; }
+  int64_t workers() const { return workers_; }
+  bool has_servers() const { return has_servers_; }
+  uint64_t seed() const { return seed_; }
+
+  /// The batch that these arrays are; they must outlive it, and another call ends it. Without ids, the
+  /// samples are 0, 1, …: a model may draw random numbers by sample in evaluation, too. Throws Error (user)
+  /// for arrays of another form, and for indices that the model does not know.
+  BatchView batch_of(const nanobind::dict& arrays, const std::optional<IdArray>& samples);
+
+  /// The number of updates that the servers have made after `steps` steps.
+  int64_t updates_after(int64_t steps) const;
+
+ private:
+  void require_known(const std::string& input, const AnyArray& array) const;
+
+  std::shared_ptr<const ExternalModel> external_;  // outlives the sessions
+  bool has_servers_;
+  int64_t workers_;
+  uint64_t seed_;
+  Cluster cluster_;
+  Program program_;
+  std::unique_ptr<Session> session_;
+  std::vector<BatchTensor> inputs_;
+  IndexLimits limits_;
+  std::vector<int64_t> ids_;  // of a batch without
+};
+
+}  // namespace telar::python

@@ -1,0 +1,273 @@
+"""A model of Keras whose steps Telar makes."""
+
+import functools
+import inspect
+
+import keras
+import numpy
+from keras import tree
+
+from telar import _native
+from telar.keras import optimizers
+from telar.keras.callbacks import with_exchange
+from telar.keras.capture import Capture, require_own_step
+from telar.keras.check import require_equal
+from telar.keras.state import State
+from telar.keras.values import Refusal, numbers
+from telar.refusal import checked_options
+
+BACKENDS = ("tensorflow", "torch")
+
+
+def use(model, /, *, strategy="single", threads=0, precision="f32", seed=0, check=True, **options):
+    """From now on, Telar makes the steps of the model's fit, evaluate and predict. Returns the model.
+
+        model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+        telar.keras.use(model, strategy="mirrored", replicas=2)
+        model.fit(x, y, batch_size=64, epochs=5, validation_split=0.1)
+
+    The layers are read at the first batch, whose loss, gradients and predictions are compared with Keras's. What Telar
+    cannot train as it is raises telar.Error with the reason.
+
+    strategy: a name of telar.strategies() without servers; its options follow as keywords, `replicas=2`.
+    threads: of all workers together; 0: those that this process may use.
+    precision: "f32", or "bf16" for products and convolutions.
+    check: whether the first batch is compared with Keras.
+    """
+    if not isinstance(model, keras.Model):
+        raise Refusal(f"telar.keras takes models of Keras, not {type(model).__name__}")
+    if keras.backend.backend() not in BACKENDS:
+        raise Refusal(f"the backend of Keras is {keras.backend.backend()}; telar.keras works beside {' and '.join(BACKENDS)}")
+    require_own_step(model)
+    release(model)
+    options = checked_options(strategy, precision, options)
+    Engine(model, strategy, options, threads, precision == "bf16", seed, check).install()
+    return model
+
+
+def release(model):
+    """Gives the steps back to Keras."""
+    engine = engine_of(model)
+    if engine is not None:
+        engine.uninstall()
+
+
+def save(model, path):
+    """Writes the model with its values of now to a file: `telar train`, `telar.load`.
+
+    The model must be compiled, with a loss; it need not be in use.
+    """
+    if not getattr(model, "compiled", False):
+        raise Refusal("the model is not compiled; a file has a loss, too")
+    engine = engine_of(model)
+    if engine is not None:
+        engine.give()
+    metrics = model._compile_metrics.metrics if model._compile_metrics is not None else []
+    x = engine.example if engine is not None else None
+    captured = Capture(model, x, metrics=metrics, is_file=True).captured()
+    captured.model.write(str(path), {})
+
+
+def engine_of(model):
+    return getattr(model, "_telar", None)
+
+
+class Engine:
+    """Makes the steps of one model. Its functions take the places of those that Keras compiles."""
+
+    REPLACED = ("fit", "make_train_function", "make_test_function", "make_predict_function")
+
+    def __init__(self, model, strategy, options, threads, bf16, seed, check):
+        self.model, self.strategy, self.options = model, strategy, options
+        self.threads, self.bf16, self.seed, self.check = threads, bf16, seed, check
+        self.captured = self.session = self.state = self.example = None
+        self._key = None
+        self._samples = 0
+        self._is_fitting = False
+        self._may_have_changed = True
+
+    def install(self):
+        model = self.model
+        for name in self.REPLACED:
+            setattr(model, name, functools.partial(getattr(self, name), getattr(type(model), name)))
+        model._telar = self
+
+    def uninstall(self):
+        self.give()
+        for name in (*self.REPLACED, "_telar"):
+            delattr(self.model, name)
+        for name in ("train_function", "test_function", "predict_function"):
+            setattr(self.model, name, None)
+
+    # In place of the model's own:
+
+    def fit(self, own, *arguments, **keywords):
+        given = inspect.signature(own).bind(self.model, *arguments, **keywords).arguments
+        given.pop("self", None)
+        if isinstance(given.get("callbacks"), keras.callbacks.CallbackList):
+            raise Refusal("fit() has a CallbackList; give its callbacks as a list")
+        given["callbacks"] = with_exchange(self, given.get("callbacks"))
+        self._is_fitting = True
+        try:
+            return own(self.model, **given)
+        finally:
+            self._is_fitting = False
+            self.give()
+
+    def make_train_function(self, own, force=False):
+        self._may_have_changed = True
+        self.model.train_function = self._train
+
+    def make_test_function(self, own, force=False):
+        self._may_have_changed = True
+        self.model.test_function = self._evaluate
+
+    def make_predict_function(self, own, force=False):
+        """Before the first batch of labels nothing is known of the loss, and Keras predicts."""
+        self._may_have_changed = True
+        if self.session is None:
+            self.model.predict_function = None
+            own(self.model, force)
+        else:
+            self.model.predict_function = self._predict
+
+    def give(self):
+        """Writes the values to Keras, and takes what is changed there at the next step."""
+        if self.state is not None:
+            self.state.to_keras()
+        self._may_have_changed = True
+
+    # Steps
+
+    def _train(self, data):
+        """Makes the steps of one call of Keras's train function; returns the metrics until now."""
+        for batch in batches(data, self.model.steps_per_execution):
+            x, y, weight = self._begin(batch)
+            arrays = self.captured.arrays(x, y, weight)
+            size = len(next(iter(arrays.values())))
+            self._update_others_before(arrays, batch)
+            rate = optimizers.learning_rate_at(self.model.optimizer, self.state.step)
+            ids = numpy.arange(self._samples, self._samples + size)
+            self.state.step += 1
+            sums, finite = self.session.train(arrays, ids, rate, self.state.step, 0, 0 if self.captured.mean else 1)
+            self.state.is_ahead = True
+            self._samples += size
+            if not finite:
+                raise Refusal(f"step {self.state.step} is not finite: its loss is {sums[0] / size}; nothing was updated")
+            self._track(sums, size)
+        if not self._is_fitting:
+            self.give()  # train_on_batch: the next line of the program may read the variables
+        return self.model.get_metrics_result()
+
+    def _evaluate(self, data):
+        for batch in batches(data, self.model.steps_per_execution):
+            x, y, weight = self._begin(batch)
+            arrays = self.captured.arrays(x, y, weight)
+            size = len(next(iter(arrays.values())))
+            self._track(self.session.evaluate(arrays), size)
+            if self.others:
+                self._update_others(arrays, batch)
+        return self.model.get_metrics_result()
+
+    def _predict(self, data):
+        found = []
+        for batch in batches(data, self.model.steps_per_execution):
+            x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+            self._take()
+            found.append(self.session.predict(self.captured.arrays(as_arrays(x))))
+        return keras.ops.convert_to_tensor(numpy.concatenate(found) if len(found) > 1 else found[0])
+
+    # Metrics
+
+    @property
+    def others(self):
+        """The metrics that Keras computes of predictions."""
+        return [m for m in self._metrics() if not any(m is tracked for tracked in self.captured.tracked)]
+
+    def _metrics(self):
+        return self.model._compile_metrics.metrics if self.model._compile_metrics is not None else []
+
+    def _track(self, sums, size):
+        """Adds the graphs' sums to Keras's metrics, which are means."""
+        loss = sums[0] if self.captured.mean else sums[0] * size
+        for metric, total in zip([self.model._loss_tracker, *self.captured.tracked], [loss, *sums[1:]]):
+            metric.total.assign_add(total)
+            metric.count.assign_add(size)
+
+    def _update_others_before(self, arrays, batch):
+        """In training, Keras's metrics are of the predictions of the step itself."""
+        if not self.others:
+            return
+        if not self.captured.alike:
+            names = ", ".join(metric.name for metric in self.others)
+            raise Refusal(f"the metrics {names} are of the predictions in training, which Telar has as sums only, and the model "
+                          "has layers that compute something else in training; leave them out of compile(), and compute them "
+                          "by model.predict(), or in a callback")
+        self._update_others(arrays, batch)
+
+    def _update_others(self, arrays, batch):
+        _, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        predicted = keras.ops.convert_to_tensor(self.session.predict(
+            {name: array for name, array in arrays.items() if name not in ("label", "label_index", "weight")}))
+        for metric in self.others:
+            metric.update_state(tree.flatten(y)[0], predicted)
+
+    # The session
+
+    def _begin(self, batch):
+        """The batch as arrays, for a session that trains the model as it is now."""
+        x, y, weight = (as_arrays(part) for part in keras.utils.unpack_x_y_sample_weight(batch))
+        model = self.model
+        if y is None:
+            raise Refusal("the batch has no labels; Telar trains models with a loss of (labels, prediction)")
+        weighted = weight is not None or (self._key is not None and self._key[-1])
+        if self._key is not None and not self._may_have_changed and weighted == self._key[-1]:
+            return x, y, weight
+        model._symbolic_build(data_batch=batch)
+        key = (id(model.optimizer), id(model._compile_loss), id(model._compile_metrics),
+               tuple(id(v) for v in model.trainable_variables), repr(optimizers.options_of(model.optimizer)), weighted)
+        if key != self._key:
+            self._make_session(batch, (x, y, weight), weighted)
+            self._key = key
+        self._take()
+        return x, y, weight
+
+    def _make_session(self, batch, arrays, weighted):
+        self.give()
+        model, optimizer = self.model, self.model.optimizer
+        if model._compile_metrics is not None and weighted and any(model._compile_metrics._flat_weighted_metrics):
+            raise Refusal("weighted_metrics with weights of samples are not in Telar's graphs; leave them out of compile()")
+        form, options = optimizers.form_of(optimizer), optimizers.options_of(optimizer)
+        x, y, weight = arrays
+        self.example = x
+        capture = Capture(model, x, weighted, self._metrics())
+        captured = capture.captured()
+        size = len(tree.flatten(x)[0])
+        if self.check:
+            checked = capture.captured(check=True)
+            require_equal(model, checked, keras.utils.unpack_x_y_sample_weight(batch), checked.arrays(x, y, weight), self.threads)
+        session = _native.Session(captured.model, size, form.name, options, self.strategy, self.options,
+                                  float(optimizer.global_clipnorm or 0.0), self.bf16, self.threads, self.seed)
+        self.captured, self.session, self.state = captured, session, State(captured, session, optimizer)
+        self._may_have_changed = True
+
+    def _take(self):
+        if self._may_have_changed:
+            self.state.to_telar()
+            self._may_have_changed = False
+
+
+def as_arrays(tensors):
+    return tree.map_structure(lambda leaf: None if leaf is None else numbers(leaf), tensors)
+
+
+def batches(data, most):
+    """The batches of one call of a function of Keras: those of an iterator, or of a list. At least one, or StopIteration."""
+    iterator = iter(data)
+    found = [next(iterator)]
+    while len(found) < most:
+        try:
+            found.append(next(iterator))
+        except StopIteration:
+            break
+    return found

@@ -1,0 +1,251 @@
+"""Losses and metrics of compile() as sums over the samples.
+
+A loss of Keras is a mean over all elements of a batch; the graph has the sum over its samples.
+"""
+
+import dataclasses
+
+import keras
+import numpy
+from keras.src.losses.losses import LossFunctionWrapper
+
+from telar.keras import activations
+from telar.keras.values import Refusal, Value
+
+MOST_CLASSES = 4096  # of one-hot labels that the graph makes
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What a loss compares the prediction with.
+
+    integer: labels are numbers of classes. shape: of one sample.
+    """
+
+    integer: bool
+    shape: tuple
+
+
+def resolved(loss):
+    """The loss function of compile(), its arguments and its reduction. Raises Refusal if Telar does not have it."""
+    if not isinstance(loss, LossFunctionWrapper) or type(loss).call is not LossFunctionWrapper.call:
+        raise Refusal(f"the loss {type(loss).__name__} has a call of its own; give compile() a function of (y_true, y_pred)")
+    return loss.fn, dict(loss._fn_kwargs), loss.reduction
+
+
+def target_of(function, prediction):
+    """The form of the labels for a prediction of this shape."""
+    if function is keras.losses.sparse_categorical_crossentropy:
+        return Target(True, prediction[1:-1])
+    return Target(False, prediction[1:])
+
+
+class Losses:
+    """Translates a loss function for one graph."""
+
+    def __init__(self, low, prediction, label):
+        self.low, self.prediction, self.label = low, low.number(prediction), label
+
+    def each(self, function, options):
+        """The losses of all elements: [N, ...]."""
+        name = getattr(function, "__name__", "")
+        if getattr(keras.losses, name, None) is function and name in LOSSES:
+            return LOSSES[name](self, **options)
+        if str(getattr(function, "__module__", "")).startswith("keras.src."):
+            raise Refusal(f"Telar does not have the loss {name}")
+        from telar.keras.walking import traced
+
+        given = (lambda y, p: function(y, p, **options)) if options else function
+        return traced(self.low, given, [self.label, self.prediction], {}, f"the loss {name or type(function).__name__}")
+
+    def total(self, function, options, weight):
+        """The sum over the samples of their means over the other axes. weight: of the samples, [N], or None."""
+        low = self.low
+        if weight is None and function is keras.losses.sparse_categorical_crossentropy:
+            return self._fused(options)
+        each = self.each(function, options)
+        if each.shape[:1] != (None,):
+            raise Refusal("the loss does not give a number for each sample, so it cannot be divided among workers")
+        if weight is not None and each.rank > 1:
+            raise Refusal("the loss has several numbers for each sample, by which Keras does not align weights of samples")
+        if weight is not None:
+            each = low.mul(each, weight)
+        if each.rank > 1:
+            each = low.reduced("reduce_mean", each, range(1, each.rank))
+        return low.reduced("reduce_sum", each, [0])
+
+    def mean_squares(self, difference):
+        return self.low.reduced("reduce_mean", self.low.mul(difference, difference), [difference.rank - 1])
+
+    def difference(self):
+        return self.low.sub(self.prediction, self.label)
+
+    def logits_of(self, from_logits):
+        """The logits from which Keras computes the loss, or None: by probabilities.
+
+        With TensorFlow, Keras takes the input of the softmax or sigmoid that made the prediction; of either, for any
+        cross-entropy.
+        """
+        if keras.backend.backend() == "tensorflow" and self.prediction.logits is not None:
+            return self.prediction.logits
+        return self.prediction if from_logits else None
+
+    def log_probabilities(self, from_logits):
+        low = self.low
+        logits = self.logits_of(from_logits)
+        if logits is not None:
+            return activations.log_softmax(low, logits)
+        return self.log_of_probabilities()
+
+    def log_of_probabilities(self):
+        """log of p / Σ p, within Keras's epsilon of 0 and 1."""
+        low, epsilon = self.low, keras.config.epsilon()
+        total = low.reduced("reduce_sum", self.prediction, [self.prediction.rank - 1], keepdims=True)
+        shares = low.mul(self.prediction, low.power(total, -1.0))
+        return low.unary("log", activations.clamped(low, shares, epsilon, 1 - epsilon))
+
+    def _fused(self, options):
+        """The sparse cross-entropy of rows of logits by one operation."""
+        low = self.low
+        check_sparse(options)
+        logits = self.logits_of(options.get("from_logits", False))
+        logits = low.plain(self.log_of_probabilities() if logits is None else logits)
+        classes, items = logits.shape[-1], int(numpy.prod(logits.shape[1:-1]))
+        rows = low.reshaped(logits, (None, classes))
+        labels = low.reshaped(self.label, (None,))
+        total = Value(low.emit("cross_entropy", [rows, labels], {"label_smoothing": 0.0}), ())
+        return low.scaled(total, 1 / items)
+
+
+def check_sparse(options):
+    if options.get("ignore_class") is not None:
+        raise Refusal("the loss has an ignore_class, by whose number in the batch it is divided")
+    if options.get("axis", -1) != -1:
+        raise Refusal("the loss has its classes along another axis than the last one")
+
+
+def sparse_categorical_crossentropy(losses, from_logits=False, ignore_class=None, axis=-1):
+    low = losses.low
+    check_sparse({"ignore_class": ignore_class, "axis": axis})
+    log = low.plain(losses.log_probabilities(from_logits))
+    return low.scaled(low.reduced("reduce_sum", low.mul(log, one_hot(low, losses.label, log.shape[-1])), [log.rank - 1]), -1)
+
+
+def one_hot(low, labels, classes):
+    if classes > MOST_CLASSES:
+        raise Refusal(f"weights of samples need one-hot labels, which Telar makes of up to {MOST_CLASSES} classes, not {classes}")
+    table = low.constant(numpy.eye(classes, dtype=numpy.float32))
+    return Value(low.emit("embedding", [labels, table]), (*labels.shape, classes))
+
+
+def categorical_crossentropy(losses, from_logits=False, label_smoothing=0.0, axis=-1):
+    low, label = losses.low, losses.label
+    check_sparse({"axis": axis})
+    if label_smoothing:
+        label = low.add(low.scaled(label, 1 - label_smoothing), label_smoothing / label.shape[-1])
+    log = losses.log_probabilities(from_logits)
+    return low.scaled(low.reduced("reduce_sum", low.mul(log, label), [log.rank - 1]), -1)
+
+
+def binary_crossentropy(losses, from_logits=False, label_smoothing=0.0, axis=-1):
+    """Of logits softplus(x) − x · y; of probabilities −y · log p − (1 − y) · log(1 − p)."""
+    low, label = losses.low, losses.label
+    if label_smoothing:
+        label = low.add(low.scaled(label, 1 - label_smoothing), 0.5 * label_smoothing)
+    logits = losses.logits_of(from_logits)
+    if logits is not None:
+        each = low.sub(low.unary("softplus", logits), low.mul(logits, label))
+    else:
+        epsilon = keras.config.epsilon()
+        p = activations.clamped(low, losses.prediction, epsilon, 1 - epsilon)
+        of_true = low.mul(low.unary("log", p), label)
+        of_false = low.mul(low.unary("log", low.add(low.scaled(p, -1), 1.0)), low.add(low.scaled(label, -1), 1.0))
+        each = low.scaled(low.add(of_true, of_false), -1)
+    return low.reduced("reduce_mean", each, [each.rank - 1])
+
+
+def mean_squared_error(losses):
+    return losses.mean_squares(losses.difference())
+
+
+def mean_absolute_error(losses):
+    difference = losses.difference()
+    return losses.low.reduced("reduce_mean", activations.absolute(losses.low, difference), [difference.rank - 1])
+
+
+def huber(losses, delta=1.0):
+    """c · (d − c / 2) for a distance d, where c = min(d, delta)."""
+    low = losses.low
+    distance = activations.absolute(low, losses.difference())
+    limited = activations.clamped(low, distance, 0, delta)
+    each = low.mul(low.sub(distance, low.scaled(limited, 0.5)), limited)
+    return low.reduced("reduce_mean", each, [each.rank - 1])
+
+
+def poisson(losses):
+    low = losses.low
+    log = low.unary("log", low.add(losses.prediction, keras.config.epsilon()))
+    each = low.sub(losses.prediction, low.mul(losses.label, log))
+    return low.reduced("reduce_mean", each, [each.rank - 1])
+
+
+def kl_divergence(losses):
+    low, epsilon = losses.low, keras.config.epsilon()
+    y, p = (activations.clamped(low, x, epsilon, 1) for x in (losses.label, losses.prediction))
+    each = low.mul(y, low.sub(low.unary("log", y), low.unary("log", p)))
+    return low.reduced("reduce_sum", each, [each.rank - 1])
+
+
+LOSSES = {function.__name__: function for function in (
+    sparse_categorical_crossentropy, categorical_crossentropy, binary_crossentropy, mean_squared_error,
+    mean_absolute_error, huber, poisson, kl_divergence)}
+
+
+def penalty_of(low, variables):
+    """The sum of the regularizers of variables, or None."""
+    total = None
+    for variable in variables:
+        rule = variable.regularizer
+        if rule is None:
+            continue
+        if type(rule) not in (keras.regularizers.L1, keras.regularizers.L2, keras.regularizers.L1L2):
+            raise Refusal(f"the variable '{variable.path}' has the regularizer {type(rule).__name__}; Telar has L1, L2 and L1L2")
+        held = low.variables.of(variable)
+        if held is None:
+            continue  # the graph does not use it, which is refused elsewhere
+        value = low.parameter(variable, held.layout)
+        axes = list(range(value.rank))
+        for factor, each in ((float(getattr(rule, "l1", 0.0)), activations.absolute),
+                             (float(getattr(rule, "l2", 0.0)), lambda low, x: low.mul(x, x))):
+            if factor:
+                term = low.scaled(low.reduced("reduce_sum", each(low, value), axes), factor)
+                total = term if total is None else low.add(total, term)
+    return total
+
+
+def for_each_sample(low, number):
+    """A number that does not depend on the samples, once for each of them."""
+    return low.reduced("reduce_sum", low.mul(low.ones((None,)), low.reshaped(number, (1,))), [0])
+
+
+# Metrics: sums over the samples of Keras's means over the other elements.
+
+def sparse_accuracy(low, prediction, label):
+    prediction = low.plain(prediction)
+    rows = low.reshaped(prediction, (None, prediction.shape[-1]))
+    labels = low.reshaped(label, (None,))
+    found = Value(low.emit("top_k_correct", [rows, labels], {"k": 1}), ())
+    return low.scaled(found, 1 / int(numpy.prod(prediction.shape[1:-1])))
+
+
+def binary_accuracy(low, prediction, label, threshold):
+    """Of labels that are 0 or 1: whether (p > threshold) − y is 0."""
+    above = low.unary("within", prediction, {"least": float(numpy.nextafter(numpy.float32(threshold), numpy.float32(2e38))),
+                                             "most": activations.LARGEST})
+    right = low.unary("within", low.sub(above, label), {"least": 0.0, "most": 0.0})
+    return sum_of_means(low, right)
+
+
+def sum_of_means(low, each):
+    each = each if each.rank == 1 else low.reduced("reduce_mean", each, range(1, each.rank))
+    return low.reduced("reduce_sum", each, [0])

@@ -1,0 +1,18 @@
+"""What the doors to frameworks refuse, and the options that all of them take."""
+
+from telar import _native
+
+
+class Refusal(_native.Error):
+    """A model that Telar cannot train as it is. The text names the operation, its place, and what to change."""
+
+
+def checked_options(strategy, precision, options):
+    """The options of a strategy. A batch norm is the framework's own: it has the statistics of the whole batch."""
+    if precision not in ("f32", "bf16"):
+        raise Refusal(f"the precision is '{precision}'; it must be f32 or bf16")
+    if strategy not in _native.strategies():
+        raise Refusal(f"there is no strategy '{strategy}'; there are {', '.join(_native.strategies())}")
+    if "batch_norm" in _native.strategy_options(strategy):
+        return {"batch_norm": "synchronised"} | options
+    return options

@@ -1,0 +1,949 @@
+#!/usr/bin/env python3
+"""telar.keras against Keras itself, on the models of keras_models.py, on each layer, and on hostile constructs.
+
+    KERAS_BACKEND=torch python tests/python/check_keras.py [-k NAME]
+
+It needs Keras 3 with TensorFlow or PyTorch. PYTHONPATH must have the package telar (build/release/python).
+"""
+
+import os
+import sys
+import tempfile
+import unittest
+import warnings
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+try:
+    import numpy
+    import keras
+    from keras import layers, ops
+except ImportError:
+    print("check_keras: SKIPPED, there is no Keras with a backend")
+    sys.exit(77)
+if keras.backend.backend() not in ("tensorflow", "torch"):
+    print(f"check_keras: SKIPPED, the backend is {keras.backend.backend()}")
+    sys.exit(77)
+
+import telar
+import telar.keras as tk
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from keras_models import MODELS, RANDOM, classes, normal  # noqa: E402: the folder must be on the path first
+
+warnings.filterwarnings("ignore")
+STEPS = 20
+BATCHES = (6, 4, 5)
+
+
+def pair(build, x, compiled):
+    """A model and another one with the same values, both compiled; the first is Telar's."""
+    nets = [build(), build()]
+    for net in nets:
+        net(ops.convert_to_tensor(x) if isinstance(x, numpy.ndarray) else [ops.convert_to_tensor(part) for part in x])
+    nets[1].set_weights(nets[0].get_weights())
+    for net in nets:
+        compiled(net)
+    return nets
+
+
+def losses_of(net, batches):
+    """The loss of each step, from Keras's means over the steps until then."""
+    found = []
+    for x, y in batches:
+        net.reset_metrics()
+        found.append(float(net.train_on_batch(x, y, return_dict=True)["loss"]))
+    return found
+
+
+def largest_difference(a, b):
+    return max((float(numpy.abs(x - y).max()) for x, y in zip(a, b) if x.size), default=0.0)
+
+
+class Models(unittest.TestCase):
+    """Each model trains as in Keras."""
+
+    def check(self, name):
+        keras.utils.set_random_seed(0)
+        _, loss, make = MODELS[name]()
+        batches = [make(BATCHES[i % len(BATCHES)]) for i in range(STEPS)]
+
+        def compiled(net):
+            net.compile(keras.optimizers.SGD(0.01, momentum=0.9), loss, metrics=["accuracy"])
+
+        net, other = pair(lambda: MODELS[name]()[0], batches[0][0], compiled)
+        tk.use(net)
+        found, right = losses_of(net, batches), losses_of(other, batches)
+        for i, (a, b) in enumerate(zip(found, right)):
+            self.assertLessEqual(abs(a - b), (1e-5 if i == 0 else 5e-3) * max(1, abs(b)), f"step {i}: {found} and {right}")
+        x, y = make(7)
+        a, b = (net.evaluate(x, y, batch_size=4, verbose=0, return_dict=True) for net in (net, other))
+        for metric in b:
+            self.assertAlmostEqual(a[metric], b[metric], delta=1e-2 * max(1, abs(b[metric])))
+
+    def test_statistics_after_three_steps(self):
+        keras.utils.set_random_seed(0)
+        _, loss, make = MODELS["mini_xception"]()
+        batches = [make(16) for _ in range(3)]
+
+        def compiled(net):
+            for layer in net.layers:
+                if isinstance(layer, layers.BatchNormalization):
+                    layer.momentum = 0.1  # else the values with which they begin would hide those of the batches
+            net.compile(keras.optimizers.SGD(1e-3), loss)
+
+        net, other = pair(lambda: MODELS["mini_xception"]()[0], batches[0][0], compiled)
+        tk.use(net, strategy="mirrored", replicas=2)
+        losses_of(net, batches), losses_of(other, batches)
+        for a, b in zip(net.non_trainable_variables, other.non_trainable_variables):
+            if "moving" in a.path:
+                a_path, a, b = a.path, *(ops.convert_to_numpy(v) for v in (a, b))
+                numpy.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5 * numpy.abs(b).max(), err_msg=a_path)
+
+
+def add_model_test(name):
+    setattr(Models, f"test_{name}", lambda self: self.check(name))
+
+
+for _name in MODELS:
+    add_model_test(_name)
+
+
+class Layers(unittest.TestCase):
+    """Each layer computes what Keras computes, in training and in evaluation, with its gradients.
+
+    telar.keras compares loss, gradients, statistics and predictions of the first batch itself; here, losses after three
+    steps follow.
+    """
+
+    def run_layers(self, shape, build, labels=None):
+        keras.utils.set_random_seed(0)
+        integer = isinstance(labels, str)
+
+        def net():
+            given = keras.Input(shape, dtype="int32" if integer else "float32")
+            return keras.Model(given, layers.Dense(3, name="head")(layers.Flatten(name="flat")(build()(given))))
+
+        make = (lambda n: RANDOM.integers(0, 9, (n, *shape))) if integer else lambda n: normal(n, *shape)
+        batches = [(make(n), normal(n, 3)) for n in BATCHES]
+        a, b = pair(net, batches[0][0], lambda net: net.compile(keras.optimizers.SGD(0.1), "mse"))
+        for model in (a, b):
+            for index, weights in enumerate(model.get_weights()):
+                if weights.ndim and not weights.any():  # biases that begin at zero would hide exchanged ones
+                    values = model.get_weights()
+                    values[index] = numpy.random.default_rng(index).normal(size=weights.shape).astype("float32") * 0.1
+                    model.set_weights(values)
+        tk.use(a)
+        numpy.testing.assert_allclose(losses_of(a, batches), losses_of(b, batches), rtol=2e-4, atol=1e-5)
+        self.assertLess(largest_difference(a.get_weights(), b.get_weights()), 1e-3)
+
+    def test_dense_with_activations(self):
+        for name in ("relu", "sigmoid", "tanh", "softmax", "gelu", "silu", "elu", "selu", "softplus", "leaky_relu",
+                     "relu6", "hard_sigmoid", "hard_silu", "mish", "softsign", "log_softmax"):
+            with self.subTest(name):
+                self.run_layers((5,), lambda: layers.Dense(4, activation=name))
+
+    def test_of_rows(self):
+        self.run_layers((4, 5), lambda: layers.Dense(3, activation="relu"))
+
+    def test_activations_as_layers(self):
+        for build in (lambda: layers.LeakyReLU(0.3), lambda: layers.ReLU(max_value=1.0), lambda: layers.ELU(0.7),
+                      lambda: layers.PReLU(alpha_initializer="ones"), lambda: layers.Softmax(), lambda: layers.Activation("tanh"),
+                      lambda: keras.Sequential([layers.Dense(4, activation="tanh"), layers.Activation("exponential")])):
+            self.run_layers((4, 5), build)
+        self.run_layers((6, 6, 3), lambda: keras.Sequential([layers.Conv2D(4, 3), layers.PReLU(shared_axes=[1, 2]),
+                                                             layers.Conv2D(2, 1), layers.Softmax(axis=2)]))
+
+    def test_convolutions(self):
+        for options in ({}, {"padding": "same"}, {"strides": 2, "padding": "same"}, {"strides": 3}, {"dilation_rate": 2},
+                        {"dilation_rate": 2, "padding": "same"}, {"groups": 2}, {"use_bias": False, "activation": "relu"}):
+            for size in (2, 3):
+                with self.subTest(options, size=size):
+                    self.run_layers((7, 8, 4), lambda: layers.Conv2D(6, size, **options))
+        self.run_layers((6, 7, 2), lambda: layers.Conv2D(3, (1, 4), padding="same"))
+
+    def test_depthwise_and_separable(self):
+        for padding in ("same", "valid"):
+            self.run_layers((7, 6, 3), lambda: layers.DepthwiseConv2D(3, padding=padding, depth_multiplier=2, strides=2))
+            self.run_layers((7, 6, 3), lambda: layers.SeparableConv2D(4, 3, padding=padding, activation="relu"))
+
+    def test_transposed_convolutions(self):
+        for options in ({}, {"strides": 2}, {"strides": 2, "padding": "same"}, {"strides": 3, "padding": "same"},
+                        {"padding": "same"}):
+            for size in (2, 3, 4):
+                with self.subTest(options, size=size):
+                    self.run_layers((4, 5, 3), lambda: layers.Conv2DTranspose(2, size, **options))
+
+    def test_one_dimension(self):
+        for options in ({}, {"padding": "causal", "dilation_rate": 2}, {"padding": "same", "strides": 2}):
+            self.run_layers((9, 4), lambda: layers.Conv1D(5, 3, **options))
+        self.run_layers((9, 4), lambda: keras.Sequential([layers.Conv1D(5, 3), layers.MaxPooling1D(2), layers.SpatialDropout1D(0.0)]))
+        self.run_layers((9, 4), lambda: layers.AveragePooling1D(3, padding="same"))
+        self.run_layers((9, 4), lambda: layers.SeparableConv1D(5, 3, padding="same"))
+        self.run_layers((9, 4), lambda: keras.Sequential([layers.ZeroPadding1D((1, 2)), layers.Cropping1D(1), layers.UpSampling1D(2)]))
+
+    def test_pooling(self):
+        for options in ({"pool_size": 2}, {"pool_size": 2, "padding": "same"}, {"pool_size": (2, 3)},
+                        {"pool_size": 3, "strides": 2, "padding": "same"}, {"pool_size": 3, "strides": 1, "padding": "same"}):
+            for kind in (layers.MaxPooling2D, layers.AveragePooling2D):
+                with self.subTest(options, kind=kind.__name__):
+                    self.run_layers((7, 8, 3), lambda: kind(**options))
+        for kind in (layers.GlobalMaxPooling2D, layers.GlobalAveragePooling2D):
+            self.run_layers((5, 6, 3), lambda: keras.Sequential([layers.Conv2D(4, 3), kind(keepdims=True)]))
+            self.run_layers((5, 6, 3), kind)
+        for kind in (layers.GlobalMaxPooling1D, layers.GlobalAveragePooling1D):
+            self.run_layers((5, 6), kind)
+
+    def test_images_are_shaped(self):
+        self.run_layers((5, 6, 3), lambda: keras.Sequential([layers.Conv2D(4, 3), layers.ZeroPadding2D(((1, 2), (0, 1))),
+                                                             layers.Cropping2D(1), layers.UpSampling2D((2, 3))]))
+        self.run_layers((5, 6, 3), lambda: keras.Sequential([layers.Conv2D(4, 3), layers.Permute((3, 1, 2)), layers.Reshape((4, -1)),
+                                                             layers.Permute((2, 1)), layers.LayerNormalization()]))
+        self.run_layers((5,), lambda: keras.Sequential([layers.Dense(4), layers.RepeatVector(3), layers.LSTM(4)]))
+
+    def test_channels_first(self):
+        if keras.backend.backend() == "torch":
+            self.run_layers((3, 6, 7), lambda: keras.Sequential([
+                layers.Conv2D(4, 3, data_format="channels_first"), layers.BatchNormalization(axis=1),
+                layers.MaxPooling2D(2, data_format="channels_first"), layers.Flatten(data_format="channels_first")]))
+
+    def test_normalisation(self):
+        for shape in ((6,), (5, 4), (4, 5, 3)):
+            self.run_layers(shape, lambda: layers.BatchNormalization(momentum=0.8, epsilon=1e-2))
+            self.run_layers(shape, lambda: layers.LayerNormalization())
+        self.run_layers((4, 5, 3), lambda: layers.BatchNormalization(scale=False, center=False))
+        self.run_layers((4, 5, 6), lambda: keras.Sequential([layers.Conv2D(6, 3), layers.GroupNormalization(3)]))
+        self.run_layers((4, 5), lambda: layers.LayerNormalization(axis=[1, 2], scale=False))
+        self.run_layers((4, 5), layers.UnitNormalization)
+        self.run_layers((4, 5), layers.RMSNormalization)
+
+    def test_recurrent(self):
+        for kind in (layers.LSTM, layers.GRU, layers.SimpleRNN):
+            for options in ({}, {"return_sequences": True}, {"go_backwards": True}, {"use_bias": False}):
+                with self.subTest(kind.__name__, **options):
+                    self.run_layers((6, 4), lambda: kind(5, **options))
+        for mode in ("concat", "sum", "mul", "ave"):
+            self.run_layers((6, 4), lambda: layers.Bidirectional(layers.GRU(3, return_sequences=True), merge_mode=mode))
+        self.run_layers((6, 4), lambda: layers.Bidirectional(layers.LSTM(3)))
+        self.run_layers((6, 4), lambda: layers.TimeDistributed(layers.Dense(3)))
+
+    def test_states(self):
+        class Both(layers.Layer):
+            def __init__(self):
+                super().__init__()
+                self.lstm = layers.LSTM(4, return_state=True)
+
+            def call(self, x):
+                y, h, c = self.lstm(x)
+                return y + 2 * h * c
+
+        self.run_layers((6, 4), Both)
+
+    def test_embedding(self):
+        self.run_layers((6,), lambda: layers.Embedding(9, 4), "tokens")
+
+    def test_attention(self):
+        class Causal(layers.Layer):
+            def __init__(self, **options):
+                super().__init__()
+                self.attention = layers.MultiHeadAttention(2, 3, **options)
+
+            def build(self, shape):
+                self.attention.build(shape, shape)
+
+            def call(self, x):
+                return self.attention(x, x, use_causal_mask=True)
+
+        self.run_layers((5, 4), Causal)
+        self.run_layers((5, 4), lambda: Causal(value_dim=5, use_bias=False, output_shape=7))
+
+    def test_operations(self):
+        for name, function in {
+                "arithmetic": lambda x: (2 - x) * x / (1 + ops.exp(-x)) - x**2, "matmul": lambda x: ops.matmul(x, ops.transpose(x, (0, 2, 1))),
+                "reductions": lambda x: ops.mean(x, axis=1, keepdims=True) + ops.sum(x, axis=-1, keepdims=True) - ops.max(x, axis=1)[:, None],
+                "shapes": lambda x: ops.concatenate([x[:, :2], ops.reshape(x, (-1, 5, 4))[:, -2:, ...]], axis=1),
+                "functions": lambda x: ops.sqrt(ops.square(x) + 1) + ops.relu(x) * ops.sigmoid(x) + ops.clip(x, -1, 1) + ops.abs(x),
+                "parts": lambda x: ops.stack(ops.split(x, 2, axis=2), axis=1), "softmax": lambda x: ops.softmax(x, axis=1)}.items():
+            with self.subTest(name):
+                self.run_layers((5, 4), lambda: layers.Lambda(function))
+
+    def test_merging(self):
+        for kind in (layers.Add, layers.Subtract, layers.Multiply, layers.Average, layers.Maximum, layers.Minimum,
+                     layers.Concatenate):
+            class Two(layers.Layer):
+                def __init__(self):
+                    super().__init__()
+                    self.a, self.b, self.merge = layers.Conv2D(3, 1), layers.Conv2D(3, 1), kind()
+
+                def call(self, x):
+                    return self.merge([self.a(x), ops.tanh(self.b(x))])
+
+            with self.subTest(kind.__name__):
+                self.run_layers((4, 5, 2), Two)
+
+    def test_squeeze_and_excitation(self):
+        class Block(layers.Layer):
+            def __init__(self):
+                super().__init__()
+                self.conv, self.pool = layers.Conv2D(4, 3), layers.GlobalAveragePooling2D()
+                self.first, self.second = layers.Dense(2, activation="relu"), layers.Dense(4, activation="sigmoid")
+                self.shape = layers.Reshape((1, 1, 4))
+
+            def call(self, x):
+                x = self.conv(x)
+                return x * self.shape(self.second(self.first(self.pool(x))))
+
+        self.run_layers((5, 6, 3), Block)
+
+
+class Losses(unittest.TestCase):
+    """Losses and metrics are those of Keras."""
+
+    def run_loss(self, loss, labels, outputs=4, activation=None, metrics=("mse",), shape=(6,), weights=None):
+        keras.utils.set_random_seed(0)
+        batches = [(normal(n, *shape), labels(n)) for n in BATCHES]
+        a, b = pair(lambda: keras.Sequential([keras.Input(shape), layers.Dense(outputs, activation=activation)]), batches[0][0],
+                    lambda net: net.compile(keras.optimizers.SGD(0.1), loss, metrics=list(metrics)))
+        tk.use(a)
+        for x, y in batches:
+            given = {"sample_weight": weights(len(x))} if weights else {}
+            found, right = (net.train_on_batch(x, y, return_dict=True, **given) for net in (a, b))
+            for name in right:
+                self.assertAlmostEqual(float(found[name]), float(right[name]), delta=1e-4 * max(1, abs(right[name])), msg=name)
+        self.assertLess(largest_difference(a.get_weights(), b.get_weights()), 1e-4)
+
+    def one_hot(self, n):
+        return numpy.eye(4, dtype="float32")[classes(n, 4)]
+
+    def test_cross_entropies(self):
+        sparse, dense = keras.losses.SparseCategoricalCrossentropy, keras.losses.CategoricalCrossentropy
+        for loss, labels, activation in (
+                (sparse(from_logits=True), lambda n: classes(n, 4), None), (sparse(), lambda n: classes(n, 4)[:, None], "softmax"),
+                (sparse(), lambda n: classes(n, 4), "sigmoid"), (dense(from_logits=True), self.one_hot, None),
+                (dense(label_smoothing=0.2), self.one_hot, "softmax"), (dense(), self.one_hot, "sigmoid")):
+            self.run_loss(loss, labels, activation=activation, metrics=["accuracy"])
+
+    def test_binary(self):
+        for loss, activation in ((keras.losses.BinaryCrossentropy(from_logits=True), None), ("binary_crossentropy", "sigmoid"),
+                                 (keras.losses.BinaryCrossentropy(label_smoothing=0.1), "sigmoid"),
+                                 ("binary_crossentropy", "hard_sigmoid")):
+            self.run_loss(loss, lambda n: classes(n, 2), 1, activation, ["accuracy", keras.metrics.BinaryAccuracy(threshold=0.3)])
+
+    def test_regression(self):
+        for loss in ("mse", "mae", keras.losses.Huber(0.5)):
+            self.run_loss(loss, lambda n: normal(n, 4), metrics=["mae", "mse"])
+        self.run_loss("poisson", lambda n: numpy.abs(normal(n, 4)), activation="softplus")
+        self.run_loss("kl_divergence", lambda n: numpy.abs(normal(n, 4)), activation="softmax")
+        self.run_loss(keras.losses.MeanSquaredError(reduction="sum"), lambda n: normal(n, 4))
+
+    def test_function_of_the_user(self):
+        self.run_loss(lambda y, p: ops.mean(ops.square(y - p) * 3 + ops.abs(p), axis=-1), lambda n: normal(n, 4))
+
+    def test_of_sequences(self):
+        self.run_loss(keras.losses.SparseCategoricalCrossentropy(from_logits=True), lambda n: RANDOM.integers(0, 4, (n, 5)),
+                      metrics=["accuracy"], shape=(5, 6))
+
+    def test_weights_of_samples(self):
+        def weights(n):
+            return RANDOM.uniform(0.5, 2, n).astype("float32")
+
+        self.run_loss("mse", lambda n: normal(n, 4), weights=weights)
+        self.run_loss("sparse_categorical_crossentropy", lambda n: classes(n, 4), activation="softmax", metrics=["accuracy"],
+                      weights=weights)
+
+        net = keras.Sequential([keras.Input((5, 6)), layers.Dense(4)])
+        net.compile("sgd", "mse")
+        with self.assertRaisesRegex(telar.Error, "several numbers for each sample"):  # Keras would weight the steps
+            tk.use(net).train_on_batch(normal(5, 5, 6), normal(5, 5, 4), sample_weight=weights(5))
+
+    def test_other_metrics_are_of_predictions(self):
+        self.run_loss("binary_crossentropy", lambda n: classes(n, 2), 1, "sigmoid", [keras.metrics.AUC(), "precision"])
+
+
+class Strategies(unittest.TestCase):
+    """Every strategy of one process gives what one device gives."""
+
+    def check(self, strategy, name="mini_xception", tolerance=1e-5, **options):
+        keras.utils.set_random_seed(0)
+        _, loss, make = MODELS[name]()
+        batches = [make(n) for n in (6, 4, 5, 6)]
+        nets = pair(lambda: MODELS[name]()[0], batches[0][0], lambda net: net.compile(keras.optimizers.SGD(1e-3), loss))
+        tk.use(nets[0])
+        tk.use(nets[1], strategy=strategy, **options)
+        single, parallel = (losses_of(net, batches) for net in nets)
+        numpy.testing.assert_allclose(single, parallel, rtol=tolerance, atol=tolerance)
+        self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 2e-3)
+
+    def test_mirrored(self):
+        self.check("mirrored", replicas=2)
+
+    def test_sharded(self):
+        self.check("sharded", replicas=3)
+
+    def test_pipeline(self):
+        self.check("pipeline", name="text_transformer", stages=2)
+
+    def test_tensor(self):
+        self.check("tensor", name="mnist_convnet", ways=2)
+
+    def test_servers_are_refused(self):
+        with self.assertRaisesRegex(telar.Error, "workers of their own"):
+            self.check("downpour", name="subclassed")
+
+
+def mlp(seed=0):
+    keras.utils.set_random_seed(seed)
+    return keras.Sequential([keras.Input((6,)), layers.Dense(8, activation="tanh"), layers.Dense(3, activation="softmax")])
+
+
+def mlp_data(n=53):
+    random = numpy.random.default_rng(3)
+    return random.normal(size=(n, 6)).astype("float32"), random.integers(0, 3, n)
+
+
+def two_mlps(optimizer=lambda: keras.optimizers.SGD(0.1, momentum=0.9), **options):
+    """The first is Telar's."""
+    nets = [mlp(), mlp()]
+    for net in nets:
+        net.compile(optimizer(), "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return tk.use(nets[0], **options), nets[1]
+
+
+class State(unittest.TestCase):
+    """What passes between Keras and Telar arrives unchanged, and when a callback needs it."""
+
+    def assert_alike(self, a, b, tolerance=2e-5):
+        self.assertLess(largest_difference(a.get_weights(), b.get_weights()), tolerance)
+        for x, y in zip(a.optimizer.variables, b.optimizer.variables):
+            x, y = (ops.convert_to_numpy(v) for v in (x, y))
+            numpy.testing.assert_allclose(x, y, rtol=1e-3, atol=tolerance)
+
+    def fit_both(self, nets, **options):
+        x, y = mlp_data()
+        return [net.fit(x, y, batch_size=16, shuffle=False, verbose=0, **options).history for net in nets]
+
+    def test_optimizers_go_on_where_the_other_stopped(self):
+        of = keras.optimizers
+        schedule = of.schedules.ExponentialDecay(0.05, 2, 0.5)
+        for make in (lambda: of.SGD(0.1), lambda: of.SGD(schedule, momentum=0.9), lambda: of.SGD(0.1, momentum=0.9, nesterov=True),
+                     lambda: of.Adam(0.01), lambda: of.Adam(schedule, epsilon=1e-3), lambda: of.Adam(0.01, weight_decay=0.1),
+                     lambda: of.AdamW(0.01), lambda: of.RMSprop(0.01), lambda: of.RMSprop(schedule, momentum=0.5, epsilon=1e-3),
+                     lambda: of.Adagrad(0.1), lambda: of.Adagrad(0.1, initial_accumulator_value=0.0, epsilon=1e-3),
+                     lambda: of.SGD(0.1, momentum=0.9, global_clipnorm=0.1)):
+            with self.subTest(str(make().get_config())):
+                net, other = two_mlps(make)
+                tk.release(net)
+                x, y = mlp_data()
+                for first, owner in ((0, None), (16, net), (32, None)):
+                    if owner is not None:
+                        tk.use(owner)
+                    for model in (net, other):
+                        model.fit(x[first:first + 16], y[first:first + 16], batch_size=6, shuffle=False, verbose=0)
+                    tk.release(net)
+                self.assert_alike(net, other)
+
+    def test_fit_is_that_of_keras(self):
+        nets = two_mlps(strategy="mirrored", replicas=2)
+        a, b = self.fit_both(nets, epochs=3, validation_split=0.2)
+        self.assertEqual(a.keys(), b.keys())
+        for name in b:
+            numpy.testing.assert_allclose(a[name], b[name], rtol=1e-4, atol=1e-5)
+        x, y = mlp_data()
+        numpy.testing.assert_allclose(nets[0].predict(x, batch_size=10, verbose=0), nets[1].predict(x, verbose=0), atol=1e-5)
+        numpy.testing.assert_allclose(nets[0].evaluate(x, y, verbose=0), nets[1].evaluate(x, y, verbose=0), rtol=1e-4)
+        self.assert_alike(*nets)
+
+    def test_learning_rates_of_callbacks(self):
+        nets = two_mlps()
+        self.fit_both(nets, epochs=4, callbacks=[keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.3),
+                                                 keras.callbacks.ReduceLROnPlateau("loss", patience=1, min_delta=10)])
+        self.assert_alike(*nets)
+
+    def test_saving_callbacks(self):
+        nets = two_mlps()
+        with tempfile.TemporaryDirectory() as folder:
+            for i, net in enumerate(nets):
+                x, y = mlp_data()
+                net.fit(x, y, batch_size=16, epochs=3, shuffle=False, verbose=0, validation_split=0.2, callbacks=[
+                    keras.callbacks.ModelCheckpoint(os.path.join(folder, f"{i}.keras"), save_best_only=True),
+                    keras.callbacks.ModelCheckpoint(os.path.join(folder, f"{i}-batch.weights.h5"), save_weights_only=True, save_freq=2)])
+            loaded = [keras.models.load_model(os.path.join(folder, f"{i}.keras")) for i in (0, 1)]
+            self.assert_alike(*loaded)
+            for i, net in enumerate(nets):
+                net.load_weights(os.path.join(folder, f"{i}-batch.weights.h5"))
+        self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 2e-5)
+
+    def test_best_weights_are_restored(self):
+        nets = two_mlps(lambda: keras.optimizers.SGD(3.0))
+        self.fit_both(nets, epochs=6, validation_split=0.3, callbacks=[
+            keras.callbacks.EarlyStopping(patience=2, restore_best_weights=True)])
+        self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 2e-5)
+
+    def test_callbacks_that_change_weights(self):
+        class AfterEpoch(keras.callbacks.Callback):
+            def on_epoch_end(self, epoch, logs=None):
+                self.model.set_weights([w * 0.9 for w in self.model.get_weights()])
+
+        class AfterBatch(keras.callbacks.Callback):
+            def on_train_batch_end(self, batch, logs=None):
+                self.model.layers[0].kernel.assign(self.model.layers[0].kernel * 0.9)
+
+        for kind in (AfterEpoch, AfterBatch):
+            nets = two_mlps()
+            for net in nets:
+                self.fit_both([net], epochs=2, callbacks=[kind()])
+            self.assert_alike(*nets)
+
+    def test_weights_that_are_set_between_calls(self):
+        nets = two_mlps()
+        for net in nets:
+            self.fit_both([net])
+            net.set_weights([w * 0.5 for w in net.get_weights()])
+        x, y = mlp_data()
+        numpy.testing.assert_allclose(nets[0].evaluate(x, y, verbose=0), nets[1].evaluate(x, y, verbose=0), rtol=1e-4)
+        for net in nets:
+            net.set_weights([w * 0.5 for w in net.get_weights()])
+            self.fit_both([net])
+        self.assert_alike(*nets)
+
+    def test_single_batches(self):
+        nets = two_mlps()
+        x, y = mlp_data()
+        for net in nets:
+            for first in (0, 16):
+                net.train_on_batch(x[first:first + 16], y[first:first + 16])
+                net.set_weights([w * 0.9 for w in net.get_weights()])
+            net.test_on_batch(x, y)
+        self.assert_alike(*nets)
+        numpy.testing.assert_allclose(nets[0].predict_on_batch(x), nets[1].predict_on_batch(x), atol=1e-5)
+
+    def test_data_of_other_forms(self):
+        x, y = mlp_data()
+
+        class Parts(keras.utils.PyDataset):
+            def __len__(self):
+                return 4
+
+            def __getitem__(self, i):
+                return x[16 * i:16 * i + 16], y[16 * i:16 * i + 16]
+
+        nets = two_mlps()
+        for net in nets:
+            net.fit(Parts(), epochs=2, shuffle=False, verbose=0)
+            net.fit((Parts()[i] for i in range(4)), verbose=0)
+            history = net.fit(x, y, batch_size=16, shuffle=False, verbose=0, epochs=2,
+                              validation_data=(x, y, numpy.linspace(0, 1, len(x)))).history
+        self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 2e-5)
+        # With TensorFlow, Keras itself counts a step more: that of the batch that a generator does not have.
+        self.assertEqual(int(ops.convert_to_numpy(nets[0].optimizer.iterations)), 20)
+        right = nets[0].evaluate(x, y, sample_weight=numpy.linspace(0, 1, len(x)), verbose=0)[0]
+        self.assertAlmostEqual(history["val_loss"][-1], right, places=4)
+
+    def test_compiled_again(self):
+        nets = two_mlps()
+        for net in nets:
+            self.fit_both([net])
+            net.layers[0].trainable = False
+            net.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
+        before = nets[0].layers[0].get_weights()
+        self.fit_both(nets)
+        self.assertEqual(largest_difference(before, nets[0].layers[0].get_weights()), 0)
+        self.assert_alike(*nets)
+
+    def test_interrupted_it_keeps_what_it_has(self):
+        net, _ = two_mlps()
+        before = net.get_weights()
+
+        class Stop(keras.callbacks.Callback):
+            def on_train_batch_begin(self, batch, logs=None):
+                if batch == 2:
+                    raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.fit_both([net], callbacks=[Stop()])
+        self.assertGreater(largest_difference(before, net.get_weights()), 0)
+        self.assertEqual(int(ops.convert_to_numpy(net.optimizer.iterations)), 2)
+
+    def test_weights_of_classes_and_samples(self):
+        nets = two_mlps()
+        self.fit_both(nets, class_weight={0: 1.0, 1: 3.0, 2: 0.5})
+        self.fit_both(nets, sample_weight=numpy.linspace(0, 2, 53))
+        self.fit_both(nets)
+        self.assert_alike(*nets)
+
+    def test_file_predicts_without_keras(self):
+        for name in ("mini_xception", "text_transformer", "mnist_convnet"):
+            keras.utils.set_random_seed(0)
+            net, loss, make = MODELS[name]()
+            net.compile("adam", loss, metrics=["accuracy"])
+            tk.use(net)
+            x, y = make(6)
+            net.fit(x, y, verbose=0)
+            with tempfile.TemporaryDirectory() as folder:
+                tk.save(net, os.path.join(folder, "m.telar"))
+                loaded = telar.load(os.path.join(folder, "m.telar"))
+            tk.release(net)
+            numpy.testing.assert_allclose(loaded.predict(x), net.predict(x, verbose=0), rtol=1e-4, atol=1e-5)
+            label = y.reshape(6, 1).astype("float32") if name == "mini_xception" else y
+            right = net.evaluate(x, y, verbose=0, return_dict=True)["loss"]
+            self.assertAlmostEqual(loaded.evaluate(x, label)["loss"], right, places=4)
+
+    def test_a_file_of_a_model_that_telar_has_not_trained(self):
+        net = mlp()
+        net.compile("adam", "sparse_categorical_crossentropy")
+        with tempfile.TemporaryDirectory() as folder:
+            tk.save(net, os.path.join(folder, "m.telar"))
+            x, _ = mlp_data()
+            numpy.testing.assert_allclose(telar.load(os.path.join(folder, "m.telar")).predict(x), net.predict(x, verbose=0), atol=1e-6)
+
+    def test_model_is_untouched_by_the_reading(self):
+        keras.utils.set_random_seed(0)
+        net, loss, make = MODELS["text_transformer"]()
+        net.compile(keras.optimizers.SGD(0.0), loss)
+        nodes = [len(layer._inbound_nodes) for layer in net._flatten_layers()]
+        before = net.get_weights()
+        tk.use(net).fit(*make(4), verbose=0)
+        self.assertEqual(nodes, [len(layer._inbound_nodes) for layer in net._flatten_layers()])
+        self.assertEqual(largest_difference(before, net.get_weights()), 0)
+        self.assertEqual([layer.rate for layer in net._flatten_layers() if isinstance(layer, layers.Dropout)], [0.0] * 4)
+
+    def test_dropout_does_not_depend_on_the_strategy(self):
+        found = []
+        for strategy, options in (("single", {}), ("mirrored", {"replicas": 2})):
+            keras.utils.set_random_seed(0)
+            net = keras.Sequential([keras.Input((6,)), layers.Dense(8), layers.Dropout(0.5, name="drop"),
+                                    layers.GaussianNoise(0.1, name="noise"), layers.Dense(3, activation="softmax")])
+            net.compile(keras.optimizers.SGD(0.0), "sparse_categorical_crossentropy")
+            tk.use(net, strategy=strategy, **options)
+            x, y = mlp_data(16)
+            found.append(losses_of(net, [(x, y)] * 3))
+        self.assertEqual(len(set(found[0])), 3)
+        numpy.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+
+
+class Doubled(layers.Layer):
+    """Reads its variable without a tensor."""
+
+    def build(self, shape):
+        self.scale = self.add_weight(shape=(shape[-1],), initializer="ones", name="scale")
+
+    def call(self, x):
+        return x * ops.exp(self.scale)
+
+
+class Hostile(unittest.TestCase):
+    """What is right, or refused with its reason."""
+
+    def fit(self, *parts, loss="mse", optimizer=None, data=None, shape=(6,), net=None, compiled=None, **options):
+        """Trains beside Keras; the values must be equal."""
+        keras.utils.set_random_seed(0)
+
+        def build():
+            return net() if net else keras.Sequential([keras.Input(shape), *[part() for part in parts], layers.Flatten(), layers.Dense(3)])
+
+        data = data or (normal(10, *shape), normal(10, 3))
+        a, b = pair(build, data[0], lambda model: model.compile(
+            optimizer() if optimizer else keras.optimizers.SGD(0.05), loss, **(compiled or {})))
+        tk.use(a)
+        for model in (a, b):
+            model.fit(*data, batch_size=4, shuffle=False, verbose=0, epochs=2, **options)
+        self.assertLess(largest_difference(a.get_weights(), b.get_weights()), 1e-4)
+
+    def assert_refused(self, reason, *parts, **options):
+        with self.assertRaisesRegex(telar.Error, reason):
+            self.fit(*parts, **options)
+
+    def test_variable_that_is_read_without_a_tensor(self):
+        self.assert_refused("read outside of the layers' graph|cannot be called", Doubled)
+
+    def test_variable_in_an_operation_is_right(self):
+        class Scaled(Doubled):
+            def call(self, x):
+                return ops.add(x * self.scale, self.scale)
+
+        self.fit(Scaled)
+
+    def test_variable_of_another_layer(self):
+        other = layers.Dense(6)
+        other.build((None, 6))
+
+        class Outside(layers.Layer):
+            def call(self, x):
+                return ops.matmul(x, ops.convert_to_tensor(other.kernel)) if not isinstance(x, keras.KerasTensor) else ops.matmul(x, other.kernel)
+
+        self.fit(Outside)  # a constant for Keras, too: it is not the model's
+
+    def test_counter_in_python(self):
+        class Counter(layers.Layer):
+            calls = 0
+
+            def call(self, x):
+                Counter.calls += 1
+                return x * float(Counter.calls)
+
+        self.assert_refused("loss of the first batch", Counter)
+
+    def test_branch_on_a_symbolic_tensor(self):
+        class Branch(layers.Layer):
+            def call(self, x):
+                return 2.0 * x if isinstance(x, keras.KerasTensor) else 3.0 * x
+
+        self.assert_refused("loss of the first batch", Branch)
+
+    def test_variable_that_is_assigned(self):
+        class Memory(layers.Layer):
+            def build(self, shape):
+                self.seen = self.add_weight(shape=(), trainable=False, initializer="zeros", name="seen")
+
+            def call(self, x):
+                self.seen.assign_add(1.0)
+                return x
+
+        self.assert_refused("is assigned in a call|cannot be called", Memory)
+
+    def test_added_loss(self):
+        class Penalty(layers.Layer):
+            def call(self, x):
+                self.add_loss(ops.mean(ops.square(x)))
+                return x
+
+        self.assert_refused("loss of the first batch|cannot be called", Penalty)
+
+    def test_step_of_its_own(self):
+        class Own(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.dense = layers.Dense(3)
+
+            def call(self, x):
+                return self.dense(x)
+
+            def train_step(self, data):
+                return super().train_step(data)
+
+        self.assert_refused("train_step of its own", net=Own)
+
+    def test_gradient_of_its_own(self):
+        class Turned(layers.Layer):
+            def call(self, x):
+                return x
+
+        stop = keras.ops.custom_gradient
+
+        @stop
+        def turned(x):
+            def gradient(*arguments, upstream=None):
+                return -2.0 * (arguments[0] if upstream is None else upstream)
+
+            return x, gradient
+
+        Turned.call = lambda self, x: turned(x) if not isinstance(x, keras.KerasTensor) else x * 1.0
+        self.assert_refused("gradient of the first batch", lambda: layers.Dense(6), Turned)
+
+    def test_regularizers_are_right(self):
+        for rule in ("l1", "l2", keras.regularizers.L1L2(0.02, 0.03)):
+            self.fit(lambda: layers.Dense(4, kernel_regularizer=rule, bias_regularizer="l2"))
+        self.fit(lambda: layers.Conv2D(4, 3, kernel_regularizer="l2"), shape=(5, 5, 2))
+
+    def test_other_regularizers(self):
+        self.assert_refused("activity_regularizer", lambda: layers.Dense(4, activity_regularizer="l2"))
+        self.assert_refused("OrthogonalRegularizer", lambda: layers.Dense(4, kernel_regularizer=keras.regularizers.OrthogonalRegularizer()))
+        self.assert_refused("loss of the first batch|does not have", lambda: layers.ActivityRegularization(l2=0.1))
+
+    def test_constraints(self):
+        self.assert_refused("has a constraint", lambda: layers.Dense(4, kernel_constraint="non_neg"))
+
+    def test_frozen_layers_are_right(self):
+        self.fit(lambda: layers.Dense(4, trainable=False), lambda: layers.BatchNormalization(trainable=False), lambda: layers.Dense(5))
+
+    def test_shared_layers_are_right(self):
+        def net():
+            x, y = keras.Input((6,)), keras.Input((6,))
+            dense = layers.Dense(4, activation="tanh")
+            return keras.Model([x, y], layers.Dense(3)(layers.concatenate([dense(x), dense(y)])))
+
+        self.fit(net=net, data=([normal(10, 6), normal(10, 6)], normal(10, 3)))
+
+    def test_shared_batch_norm(self):
+        def net():
+            x, norm = keras.Input((6,)), layers.BatchNormalization()
+            return keras.Model(x, layers.Dense(3)(norm(layers.Dense(6)(norm(x)))))
+
+        self.assert_refused("called twice", net=net)
+
+    def test_named_inputs_are_right(self):
+        def net():
+            x, y = keras.Input((6,), name="b"), keras.Input((4,), name="a")
+            return keras.Model({"b": x, "a": y}, layers.Dense(3)(layers.concatenate([x, y])))
+
+        keras.utils.set_random_seed(0)
+        data = {"a": normal(10, 4), "b": normal(10, 6)}
+        y = normal(10, 3)
+        nets = [net(), net()]
+        nets[1].set_weights(nets[0].get_weights())
+        for model in nets:
+            model.compile("sgd", "mse")
+        tk.use(nets[0])
+        for model in nets:
+            model.fit(data, y, batch_size=4, shuffle=False, verbose=0)
+        self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 1e-5)
+
+    def test_several_outputs(self):
+        def net():
+            x = keras.Input((6,))
+            return keras.Model(x, [layers.Dense(3)(x), layers.Dense(3)(x)])
+
+        self.assert_refused("2 losses|outputs", net=net, data=(normal(10, 6), [normal(10, 3)] * 2), loss=["mse", "mse"])
+
+    def test_nested_models_are_right(self):
+        def net():
+            inner_input = keras.Input((5,))
+            inner = keras.Model(inner_input, layers.Dense(4, activation="relu")(inner_input), name="inner")
+            return keras.Sequential([keras.Input((6,)), keras.Sequential([layers.Dense(5), layers.ReLU()]), inner, layers.Dense(3)])
+
+        self.fit(net=net)
+
+    def test_masks_of_embeddings(self):
+        tokens = RANDOM.integers(0, 9, (10, 6))
+        self.assert_refused("mask", lambda: layers.Embedding(9, 4, mask_zero=True), lambda: layers.LSTM(4), data=(tokens, normal(10, 3)))
+        self.assert_refused("mask", layers.Masking, lambda: layers.LSTM(4), shape=(5, 4))
+
+    def test_state_from_batch_to_batch(self):
+        def net():
+            return keras.Sequential([keras.Input(batch_shape=(5, 4, 3)), layers.LSTM(4, stateful=True), layers.Dense(3)])
+
+        keras.utils.set_random_seed(0)
+        model = net()
+        model.compile("sgd", "mse")
+        with self.assertRaisesRegex(telar.Error, "stateful|shape"):
+            tk.use(model).fit(normal(5, 4, 3), normal(5, 3), batch_size=5, verbose=0)
+
+    def test_options_of_recurrent_layers(self):
+        for options, reason in (({"recurrent_dropout": 0.2}, "recurrent_dropout"), ({"activation": "relu"}, "activations")):
+            self.assert_refused(reason, lambda: layers.LSTM(4, **options), shape=(5, 4))
+        self.assert_refused("reset_after", lambda: layers.GRU(4, reset_after=False), shape=(5, 4))
+        for kind in (layers.LSTM, layers.GRU):
+            self.fit(lambda: kind(4, unroll=True), shape=(5, 4))
+
+    def test_other_precisions(self):
+        for policy in ("mixed_float16", "mixed_bfloat16", "float64"):
+            self.assert_refused("computes in|float64|LossScale|float32", lambda: layers.Dense(4, dtype=policy))
+
+    def test_policy_of_all(self):
+        keras.config.set_dtype_policy("mixed_float16")
+        try:
+            self.assert_refused("LossScaleOptimizer|float16", lambda: layers.Dense(4))
+        finally:
+            keras.config.set_dtype_policy("float32")
+
+    def test_eager_and_compiled(self):
+        self.assert_refused("run_eagerly", compiled={"run_eagerly": True})
+        if keras.backend.backend() == "tensorflow":
+            self.fit(compiled={"jit_compile": True})
+            self.fit(compiled={"steps_per_execution": 2})
+
+    def test_options_of_optimizers(self):
+        for options, reason in (({"clipnorm": 1.0}, "clipnorm"), ({"clipvalue": 1.0}, "clipvalue"), ({"use_ema": True}, "use_ema"),
+                                ({"gradient_accumulation_steps": 2}, "gradient_accumulation"), ({"loss_scale_factor": 2.0}, "loss_scale"),
+                                ({"amsgrad": True}, "amsgrad"), ({"global_clipnorm": 1e-4}, "global_clipnorm")):
+            with self.subTest(reason):
+                self.assert_refused(reason, optimizer=lambda: keras.optimizers.Adam(0.01, **options))
+        self.assert_refused("weight_decay", optimizer=lambda: keras.optimizers.SGD(0.01, weight_decay=0.1))
+        self.assert_refused("centered", optimizer=lambda: keras.optimizers.RMSprop(0.01, centered=True))
+
+        def excluding():
+            optimizer = keras.optimizers.AdamW(0.01)
+            optimizer.exclude_from_weight_decay(var_names=["bias"])
+            return optimizer
+
+        self.assert_refused("excludes", optimizer=excluding)
+
+    def test_other_optimizers(self):
+        class Own(keras.optimizers.SGD):
+            def update_step(self, gradient, variable, learning_rate):
+                variable.assign_sub(gradient)
+
+        for make in (keras.optimizers.Nadam, keras.optimizers.Lion, Own,
+                     lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))):
+            self.assert_refused("no optimizer", optimizer=make)
+
+    def test_losses_of_other_forms(self):
+        class Own(keras.losses.Loss):
+            def call(self, y, p):
+                return ops.mean(ops.square(y - p), axis=-1)
+
+        self.assert_refused("call of its own", loss=Own())
+        self.assert_refused("does not have the loss", loss="log_cosh")
+        self.assert_refused("number for each sample|samples", loss=lambda y, p: ops.mean(ops.square(y - p)))
+        self.assert_refused("samples", loss=lambda y, p: ops.square(y - p) / ops.sum(p, axis=0, keepdims=True))
+
+    def test_layers_that_mix_samples(self):
+        self.assert_refused("samples", lambda: layers.Lambda(lambda x: x - ops.mean(x, axis=0, keepdims=True)))
+
+    def test_batch_size_in_a_shape(self):
+        self.fit(lambda: layers.Lambda(lambda x: ops.reshape(x, (ops.shape(x)[0], 2, 3))))
+        self.assert_refused("only as -1|samples", lambda: layers.Lambda(
+            lambda x: ops.reshape(ops.reshape(x, (ops.shape(x)[0] * 2, 3)), (-1, 6))))
+
+    def test_layers_that_telar_does_not_have(self):
+        self.assert_refused("layer 'conv3d.*Conv3D", lambda: layers.Conv3D(2, 2), shape=(4, 4, 4, 1))
+        self.assert_refused("interpolates", lambda: layers.UpSampling2D(interpolation="bilinear"), shape=(4, 4, 1))
+        self.assert_refused("RandomFlip", lambda: layers.RandomFlip(), shape=(4, 4, 1))
+        self.assert_refused("noise_shape", lambda: layers.Dropout(0.3, noise_shape=(None, 1)))
+        self.assert_refused("output_padding", lambda: layers.Conv2DTranspose(2, 3, strides=2, output_padding=1), shape=(4, 4, 1))
+
+    def test_dropout_in_evaluation(self):
+        class Always(layers.Layer):
+            def __init__(self):
+                super().__init__()
+                self.dropout = layers.Dropout(0.5)
+
+            def call(self, x):
+                return self.dropout(x, training=True)
+
+        self.assert_refused("in evaluation", Always)
+
+    def test_modes_of_layers_within_layers(self):
+        class Frozen(layers.Layer):
+            def __init__(self):
+                super().__init__()
+                self.norm, self.other, self.dropout = layers.BatchNormalization(), layers.BatchNormalization(), layers.Dropout(0.5)
+
+            def call(self, x):
+                return self.other(self.dropout(self.norm(x, training=False), training=False))
+
+        self.fit(Frozen)
+
+    def test_metrics_in_training(self):
+        self.fit(compiled={"metrics": [keras.metrics.RootMeanSquaredError(), "cosine_similarity"]})
+        self.assert_refused("metrics root_mean_squared_error", lambda: layers.Dropout(0.2),
+                            compiled={"metrics": [keras.metrics.RootMeanSquaredError()]})
+        self.assert_refused("weighted_metrics", compiled={"weighted_metrics": ["mse"]}, sample_weight=numpy.ones(10))
+
+    def test_wrong_batches(self):
+        net = keras.Sequential([keras.Input((6,)), layers.Embedding(5, 4), layers.Flatten(), layers.Dense(3)])
+        net.compile("sgd", "mse")
+        tk.use(net)
+        for tokens, reason in ((numpy.full((10, 6), 5), "knows 0 to 4"), (normal(10, 6), "not whole")):
+            with self.assertRaisesRegex(telar.Error, reason):
+                net.fit(tokens, normal(10, 3), verbose=0)
+        for loss, y, reason in (("mse", normal(10, 1), "labels have the shape"),
+                                ("sparse_categorical_crossentropy", numpy.arange(10), "knows 0 to 2")):
+            net = mlp()
+            net.compile("sgd", loss)
+            with self.assertRaisesRegex(telar.Error, reason):
+                tk.use(net).fit(normal(10, 6), y, verbose=0)
+
+    def test_not_finite(self):
+        self.assert_refused("not finite|first batch is nan", data=(numpy.full((10, 6), numpy.nan, "float32"), normal(10, 3)))
+
+    def test_not_a_model(self):
+        with self.assertRaisesRegex(telar.Error, "takes models of Keras"):
+            tk.use(layers.Dense(3))
+        with self.assertRaisesRegex(telar.Error, "there are .*mirrored"):
+            tk.use(mlp(), strategy="mirored")
+        with self.assertRaisesRegex(telar.Error, "not compiled"):
+            tk.save(mlp(), "/nowhere/m.telar")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

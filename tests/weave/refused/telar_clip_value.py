@@ -1,0 +1,18 @@
+"""For telar: gradients are clipped value by value."""
+# weave with: --target telar
+import torch
+from torch import nn, optim
+from torch.utils.data import DataLoader, TensorDataset
+
+x = torch.randn(40, 4)
+y = (x.sum(1) > 0).long()
+loader = DataLoader(TensorDataset(x, y), batch_size=8, shuffle=True)
+model = nn.Linear(4, 2)
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+criterion = nn.CrossEntropyLoss()
+for inputs, labels in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(inputs), labels)
+    loss.backward()
+    nn.utils.clip_grad_value_(model.parameters(), 0.5)  # refused: Telar clips the gradient by its norm
+    optimizer.step()

@@ -1,0 +1,18 @@
+"""For telar: gradients are read."""
+# weave with: --target telar
+import torch
+from torch import nn, optim
+from torch.utils.data import DataLoader, TensorDataset
+
+x = torch.randn(40, 4)
+y = (x.sum(1) > 0).long()
+loader = DataLoader(TensorDataset(x, y), batch_size=8, shuffle=True)
+model = nn.Linear(4, 2)
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+criterion = nn.CrossEntropyLoss()
+for inputs, labels in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(inputs), labels)
+    loss.backward()
+    print(model.weight.grad.norm())  # refused: gradients are computed within Telar's step
+    optimizer.step()

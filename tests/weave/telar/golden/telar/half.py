@@ -1,0 +1,21 @@
+"""Autocast in bfloat16 becomes the precision of the step."""
+# text only: it needs a processor with AVX-512
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import telar.torch as tt
+
+
+# How Telar trains: a strategy and its options.
+TELAR = {"strategy": "mirrored", "replicas": 2}
+
+torch.manual_seed(0)
+loader = DataLoader(TensorDataset(torch.randn(32, 6), torch.randn(32, 2)), batch_size=8)
+model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+step = tt.Step(model, nn.functional.mse_loss, optimizer, precision="bf16", **TELAR)
+for epoch in range(2):
+    for x, y in loader:
+        loss = torch.tensor(step(x, y))
+    step.sync()
+    print(epoch, loss.item())
