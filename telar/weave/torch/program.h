@@ -1,10 +1,10 @@
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "telar/weave/python/names.h"
+#include "telar/weave/torch/reach.h"
 #include "telar/weave/torch/shares.h"
 #include "telar/weave/write/edits.h"
 
@@ -79,6 +79,9 @@ struct TorchProgram {
 /// processes divide the samples, so it must be known where each batch comes from.
 TorchProgram read_torch(const Names& names, bool divides = true);
 
+/// Adds the models of a program's optimizers. Throws Refusal.
+void read_models(const Names& names, TorchProgram& program);
+
 /// The objects that pass on the batches of these loaders.
 std::vector<TorchPasser> read_passers(const Names& names, const std::vector<TorchLoader>& loaders);
 
@@ -90,12 +93,6 @@ std::string optimizer_name(const Names& names, const Node* call);
 bool has_backward(const Names& names);
 /// Whether a program trains with PyTorch: it has a backward pass, and an optimizer of torch.optim.
 bool trains_with_torch(const Names& names);
-
-/// Whether a node, or a function of the program that it calls, contains a call for which `wanted` is true.
-bool reaches(const Names& names, const Node* node, const std::function<bool(const Node*)>& wanted);
-
-/// Whether a function assigns to a variable of this name.
-bool assigns(const Node* function, std::string_view name);
 
 /// Whether a call is `x.backward(…)` or `scaler.scale(x).backward()`.
 bool is_backward(const Node* call);

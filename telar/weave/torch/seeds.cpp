@@ -5,6 +5,7 @@
 #include <set>
 
 #include "telar/weave/torch/writer.h"
+#include "telar/weave/write/own_generators.h"
 
 namespace telar::weave {
 
@@ -29,6 +30,7 @@ class Seeds {
     std::vector<std::string> start;
     for (const Generator& one : generators_) agree(one, start);
     w_.dialect.at_start(start);
+    seed_own_generators(w_.names, w_.edits, [&](const Node* call) { return draws_in_training(call); });
     write_workers();
     for (const TorchLoop& loop : w_.program.loops) {
       if (loop.trains) part(loop);
@@ -80,6 +82,19 @@ class Seeds {
     }
     const Node* owner = class_of(node);
     return owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"});
+  }
+
+  /// Whether a call draws for each process by itself: in a step or for a sample, and not the choice of a batch
+  /// that all processes share.
+  bool draws_in_training(const Node* call) const {
+    for (const TorchShare& share : w_.program.shares) {
+      if (std::find(share.draws.begin(), share.draws.end(), call) != share.draws.end()) return false;
+    }
+    const auto is_it = [&](const Node* one) { return one == call; };
+    const auto loops = w_.program.training_loops();
+    return in_training(call) || is_in_worker(w_.names, call) ||
+           std::any_of(loops.begin(), loops.end(),
+                       [&](const Node* loop) { return reaches(w_.names, loop, is_it); });
   }
 
   void agree(const Generator& one, std::vector<std::string>& start) {

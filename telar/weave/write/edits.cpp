@@ -98,9 +98,12 @@ void Edits::guard_with(const Node& statement, const std::string& header) {
     if (is_inside(&statement, gone)) return;
   }
   for (const Guarded& known : guards_) {
-    if (known.statement == &statement || is_inside(&statement, known.statement)) return;
+    const bool same = known.header == header && is_inside(&statement, known.statement);
+    if (known.statement == &statement || same) return;
   }
-  std::erase_if(guards_, [&](const Guarded& known) { return is_inside(known.statement, &statement); });
+  std::erase_if(guards_, [&](const Guarded& known) {
+    return known.header == header && is_inside(known.statement, &statement);
+  });
   guards_.push_back({&statement, header});
 }
 
@@ -195,8 +198,15 @@ void Edits::indent_lines(const Node& statement, const std::string& step) {
 }
 
 void Edits::apply_guards() {
-  std::sort(guards_.begin(), guards_.end(),
-            [](const Guarded& a, const Guarded& b) { return a.statement->begin < b.statement->begin; });
+  // Guards within others come first: what the others indent follows their headers.
+  for (Guarded& one : guards_) {
+    one.depth = std::count_if(guards_.begin(), guards_.end(), [&](const Guarded& other) {
+      return other.statement != one.statement && is_inside(one.statement, other.statement);
+    });
+  }
+  std::sort(guards_.begin(), guards_.end(), [](const Guarded& a, const Guarded& b) {
+    return a.depth != b.depth ? a.depth > b.depth : a.statement->begin < b.statement->begin;
+  });
   const Node* previous = nullptr;
   std::string header;
   for (const Guarded& guarded : guards_) {
@@ -221,7 +231,8 @@ void Edits::apply_guards() {
     }
     const std::string step = step_of(statement);
     if (!follows || header != guarded.header) {
-      const std::string indent = tree_.indent_at(statement.begin);
+      std::string indent = tree_.indent_at(statement.begin);
+      for (auto i = guarded.depth; i > 0; --i) indent += step;
       insert(tree_.line_begin(tree_.line_of(statement.begin)),
              indent + guarded.header + tree_.newline(statement.begin));
     } else {

@@ -44,7 +44,8 @@ class Edits {
   /// split. Throws Refusal if the statement shares its line with the header of its block.
   void before(const Node& statement, const std::vector<std::string>& lines);
   void after(const Node& statement, const std::vector<std::string>& lines);
-  /// Puts a statement under `if condition:`. Adjacent statements with the same condition share one `if`.
+  /// Puts a statement under `if condition:`. Adjacent statements with the same condition share one `if`; one
+  /// that is already under it stays as it is.
   void guard(const Node& statement, const std::string& condition);
   /// The same for any header that opens a block, such as `with lock:`.
   void guard_with(const Node& statement, const std::string& header);
@@ -75,7 +76,8 @@ class Edits {
   };
   struct Guarded {
     const Node* statement;
-    std::string header;  // `if …:`, `with …:`
+    std::string header;        // `if …:`, `with …:`
+    std::ptrdiff_t depth = 0;  // the number of guards around it
   };
   void apply_guards();
   std::string written(const Part& part, std::span<const Change> changes) const;
