@@ -60,9 +60,9 @@ class BatchSizes {
   }
 
   void write_maker(const Node* call) {
+    if (!w_.shared.insert(call).second) return;
     const BatchArgument* known = batch_argument(w_.names.callee(call));
-    if (known == nullptr || !w_.shared.insert(call).second) return;
-    const Node* size = w_.names.argument(call, "batch_size", known->position);
+    const Node* size = w_.names.argument(call, "batch_size", known == nullptr ? -1 : known->position);
     if (size == nullptr) {
       w_.edits.add_argument(*call, "batch_size=" + std::string(known->standard) +
                                        (multiply() ? " * " : " // ") + w_.dialect.size(call));
@@ -134,9 +134,10 @@ bool is_used_otherwise(KerasWeaving& w, const Node* whole) {
 std::string join_batches(KerasWeaving& w, const Node* expression, const Node* made) {
   const BatchArgument* maker = batch_argument(w.names.callee(made));
   const Node* size = w.names.argument(made, "batch_size", maker == nullptr ? 0 : maker->position);
-  const bool method_pads = maker == nullptr && made->child("func")->text != "batch";
+  const bool pads =
+      made->child("func")->text == "padded_batch" || made->child("func")->text == "ragged_batch";
   const bool visible = size == nullptr ? maker != nullptr : w.names.means_the_same(size, expression);
-  if (method_pads || !visible || expression->inside_fstring)
+  if (pads || !visible || expression->inside_fstring)
     w.refuse(
         expression,
         "its batches are counted by take() or skip() before weave can make them larger; take or skip samples before batch()");

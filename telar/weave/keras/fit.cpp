@@ -83,8 +83,9 @@ class Fits {
     for (const std::string_view name :
          {"x", "y", "batch_size", "epochs", "verbose", "callbacks", "steps_per_epoch", "sample_weight"}) {
       const Node* value = w_.names.argument(call, name, -1);
-      const bool stays = (name == "epochs" && !w_.dialect.choices().divide_epochs) ||
-                         (name == "batch_size" && (!changes_batches() || is_option_of_fits(value)));
+      const bool stays =
+          (name == "epochs" && !w_.dialect.choices().divide_epochs) ||
+          (name == "batch_size" && (!changes_batches() || is_option_of(w_, value, w_.program.fits)));
       if (value != nullptr && !is_inside(value, call) && !stays)
         w_.refuse(given, "give " + std::string(name) + " to fit() directly, not through **");
     }
@@ -95,24 +96,6 @@ class Fits {
   }
 
   bool changes_batches() const { return w_.dialect.is_tf_distribute() == w_.grows(); }
-
-  /// Whether a value is an entry of a dictionary that is only passed to fit(), as **.
-  bool is_option_of_fits(const Node* value) const {
-    if (value == nullptr) return false;
-    const Node* table = value->parent->is(Kind::keyword) ? value->parent->parent : value->parent;
-    const Node* statement = statement_of(table);
-    if (!statement->is(Kind::assign) || statement->child("value") != table) return false;
-    const auto& mentions = w_.names.mentions(w_.names.place(statement->list("targets")[0]));
-    return std::all_of(mentions.begin(), mentions.end(), [&](const Node* mention) {
-      const Node* passed = mention->parent;
-      return mention->store || (passed->is(Kind::keyword) && passed->text.empty() && is_fit(passed->parent));
-    });
-  }
-
-  bool is_fit(const Node* call) const {
-    return std::any_of(w_.program.fits.begin(), w_.program.fits.end(),
-                       [&](const KerasCall& fit) { return fit.call == call; });
-  }
 
   void write_data(const Node* call) {
     const Node* x = argument(call, call->child("func")->text == "fit" ? "x" : "generator");
@@ -397,6 +380,21 @@ class Fits {
 };
 
 }  // namespace
+
+bool is_option_of(const KerasWeaving& w, const Node* value, const std::vector<KerasCall>& calls) {
+  if (value == nullptr) return false;
+  const Node* table = value->parent->is(Kind::keyword) ? value->parent->parent : value->parent;
+  const Node* statement = statement_of(table);
+  if (!statement->is(Kind::assign) || statement->child("value") != table) return false;
+  const auto& mentions = w.names.mentions(w.names.place(statement->list("targets")[0]));
+  return std::all_of(mentions.begin(), mentions.end(), [&](const Node* mention) {
+    const Node* passed = mention->parent;
+    const bool spreads = passed->is(Kind::keyword) && passed->text.empty();
+    return mention->store || (spreads && std::any_of(calls.begin(), calls.end(), [&](const KerasCall& one) {
+                                return one.call == passed->parent;
+                              }));
+  });
+}
 
 void write_keras_fits(KerasWeaving& weaving) { Fits(weaving).write(); }
 

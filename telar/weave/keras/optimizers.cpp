@@ -144,7 +144,8 @@ class Optimizers {
       w_.edits.add_argument(*call, "optimizer=" + wrapped(made("RMSprop", "0.001"), wraps));
       return explain(call, wraps);
     }
-    if (!is_inside(given, call)) w_.refuse(call, "pass the optimizer to compile() as a separate argument");
+    if (!is_inside(given, call) && !is_option_of(w_, given, w_.program.compiles))
+      w_.refuse(call, "pass the optimizer to compile() as a separate argument");
     auto origins = w_.names.origins(given);
     // `def fit(model, optimizer=None)`, and a default that is created there
     if (origins.size() > 1)
@@ -159,6 +160,7 @@ class Optimizers {
       const Known* one = known(std::string(origins[0]->text));
       if (one == nullptr)
         w_.refuse(given, "there is no known optimizer with this name; create it with a learning rate");
+      if (!wrapped_.insert(given).second) return;
       w_.edits.replace(*given, wrapped(made(std::string(one->made), std::string(one->rate)), wraps));
       return explain(call, wraps);
     }

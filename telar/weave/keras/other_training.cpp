@@ -36,6 +36,19 @@ const Node* training_estimator(const Names& names) {
   return trains ? estimator : nullptr;
 }
 
+/// `with tf.device("/gpu:%i" % i)`: the script spreads its work over GPUs.
+const Node* chosen_gpu(const Names& names) {
+  for (const Node* call : names.calls()) {
+    const Node* name =
+        names.callee(call) == "tensorflow.device" ? names.argument(call, "device_name", 0) : nullptr;
+    if (name == nullptr || name->is(Kind::constant)) continue;
+    std::string text(names.tree().text(*name));
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (text.find("gpu:") != std::string::npos) return call;
+  }
+  return nullptr;
+}
+
 /// `tuner.search(…)` of Keras Tuner.
 const Node* search_of_tuner(const Names& names) {
   for (const Node* call : names.calls()) {
@@ -62,6 +75,11 @@ const Node* trains_otherwise(const Names& names, bool trains_with_keras, std::st
     reason =
         "an Estimator trains, whose steps weave does not follow; train a Keras model with fit(), or write a loop with a tf.GradientTape";
     return estimator;
+  }
+  if (const Node* device = chosen_gpu(names)) {
+    reason =
+        "the script divides its work among GPUs itself, but each process or replica has one; remove it, and let weave divide the batches";
+    return device;
   }
   if (trains_with_keras) return nullptr;
   const Node* minimizes = nullptr;

@@ -7,6 +7,13 @@ namespace telar::weave {
 
 namespace {
 
+/// Whether a function of Keras or TensorFlow Datasets makes batches.
+bool makes_batches(const KerasWeaving& w, const Node* call) {
+  const std::string& callee = w.names.callee(call);
+  return batch_argument(callee) != nullptr ||
+         (callee == "tensorflow_datasets.load" && w.names.argument(call, "batch_size", -1) != nullptr);
+}
+
 bool is_batching(std::string_view method) {
   return method == "batch" || method == "padded_batch" || method == "ragged_batch";
 }
@@ -61,7 +68,7 @@ class PipelineFollower {
     const Node* own = w_.names.definition(function);
     if (own != nullptr && own->is_function()) return entered(call, own, part, way, depth);
     const bool method = function->is(Kind::attribute) && is_dataset(w_.names, function->child("value"));
-    if (batch_argument(w_.names.callee(call)) != nullptr) source_.makers.push_back(call);
+    if (makes_batches(w_, call)) source_.makers.push_back(call);
     const bool makes_batches = method && is_batching(function->text);
     if (makes_batches) source_.batches.push_back(call);
     if (to_batches_ && makes_batches) return stop(call);
@@ -119,7 +126,7 @@ class PipelineFollower {
     if (last->part >= 0 && last->node->is(Kind::call) && !returns_tuple(last->node)) {
       // One of several datasets that a library returns, or that are in a list.
       met_.push_back(last->node);
-      if (batch_argument(w_.names.callee(last->node)) != nullptr) source_.makers.push_back(last->node);
+      if (makes_batches(w_, last->node)) source_.makers.push_back(last->node);
       return stop(use);
     }
     upstream(last->node, last->part, way, depth + 1);
@@ -227,7 +234,7 @@ class EveryWay {
     if (!expression->is(Kind::call)) return;
     const Node* function = expression->child("func");
     source_.shuffles = source_.shuffles || shuffles(expression);
-    if (batch_argument(w_.names.callee(expression)) != nullptr) source_.makers.push_back(expression);
+    if (makes_batches(w_, expression)) source_.makers.push_back(expression);
     const Node* own = w_.names.definition(function);
     if (own != nullptr && own->is_function()) return returned(own);
     if (w_.names.callee(expression) == "tensorflow.data.Dataset.zip") {

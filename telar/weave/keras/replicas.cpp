@@ -375,9 +375,22 @@ class Replicas {
     }
     for (const Node& node : w_.names.tree().nodes()) {
       if (node.is(Kind::attribute) && node.text == "latest_checkpoint" && w_.names.qualified(&node).empty())
-        w_.refuse(&node,
-                  "each worker's manager has its own folder; use tf.train.latest_checkpoint(directory)");
+        write_latest(&node);
     }
+  }
+
+  /// `manager.latest_checkpoint`: only the chief's manager has the requested folder.
+  void write_latest(const Node* latest) {
+    const auto origins = w_.names.origins(latest->child("value"));
+    const bool is_one = origins.size() == 1 && origins[0]->is(Kind::call) &&
+                        w_.names.callee(origins[0]) == "tensorflow.train.CheckpointManager";
+    const Node* folder = is_one ? w_.names.argument(origins[0], "directory", 1) : nullptr;
+    if (folder == nullptr || latest->inside_fstring || !w_.names.means_the_same(folder, latest))
+      w_.refuse(latest,
+                "each worker's manager has its own folder; use tf.train.latest_checkpoint(directory)");
+    const std::string text = w_.tensorflow(latest) + ".train.latest_checkpoint(" + w_.text(*folder) + ")";
+    w_.edits.replace(*latest, text);
+    w_.edits.explain(latest->line, text, "each worker's manager has its own folder");
   }
 
   KerasWeaving& w_;

@@ -41,7 +41,7 @@ bool applies_first(const KerasWeaving& w, const Node* call) {
 }
 
 bool makes_variables(const KerasWeaving& w, const Node* call) {
-  if (makes_trained_variable(w, call) || applies_first(w, call)) return true;
+  if (makes_trained(w, call) || applies_first(w, call)) return true;
   const std::string callee = w.names.callee(call);
   // All workers create the metrics of an evaluation outside the replicas, so each worker has its own.
   if (callee.starts_with("keras.metrics.") && w.program.fits.empty()) return counts_training(w, call);

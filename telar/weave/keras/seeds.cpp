@@ -108,12 +108,19 @@ std::string seed_of(const KerasWeaving& w, const Node* seeded) {
   return seed != nullptr && seed->is(Kind::constant) ? w.text(*seed) + " + " : std::string();
 }
 
-/// The same for a generator of Python, from which the steps of a loop draw. `seed`: what follows the module.
+/// The calls that draw before training, or for the data.
+std::vector<const Node*> before_training(const KerasWeaving& w, std::vector<const Node*> draws) {
+  std::erase_if(draws, [&](const Node* call) { return is_in_step(w, call); });
+  return draws;
+}
+
+/// The same for a generator of Python, from which the steps of a loop draw, if it has been seeded by `seeds`.
+/// `seed`: what follows the module.
 void part_generator(KerasWeaving& w, const std::string& module, const std::string& seed,
                     const std::vector<const Node*>& draws, const std::vector<const Node*>& seeds) {
   const auto drawn =
       std::find_if(draws.begin(), draws.end(), [&](const Node* call) { return is_in_step(w, call); });
-  if (!w.dialect.is_horovod() || drawn == draws.end()) return;
+  if (!w.dialect.is_horovod() || drawn == draws.end() || seeds.empty()) return;
   if (w.streams_alike ||
       std::any_of(draws.begin(), draws.end(), [](const Node* call) { return is_in_generator(call); }))
     w.refuse(
@@ -175,10 +182,16 @@ void write_keras_seeds(KerasWeaving& w) {
   };
   const Node* script = w.dialect.script();
   if (w.draws_alike && tensorflow_seed == nullptr) agree(w.tensorflow(script) + ".random.set_seed(0)", 0);
-  if (!w.dialect.are_seeded(drawn_numpy, numpy_seeds))
-    agree(w.dialect.module_name("numpy", script) + ".random.seed(0)", drawn_numpy.back()->line);
-  if (!w.dialect.are_seeded(drawn_python, python_seeds))
-    agree(w.dialect.module_name("random", script) + ".seed(0)", drawn_python.back()->line);
+  const std::vector<const Node*> early_numpy = before_training(w, drawn_numpy);
+  const std::vector<const Node*> early_python = before_training(w, drawn_python);
+  if (!w.dialect.are_seeded(early_numpy, numpy_seeds)) {
+    agree(w.dialect.module_name("numpy", script) + ".random.seed(0)", early_numpy.back()->line);
+    numpy_seeds.push_back(early_numpy.back());
+  }
+  if (!w.dialect.are_seeded(early_python, python_seeds)) {
+    agree(w.dialect.module_name("random", script) + ".seed(0)", early_python.back()->line);
+    python_seeds.push_back(early_python.back());
+  }
   seed_own_generators(w.names, w.edits, [&](const Node* call) { return is_in_step(w, call); });
   part_seeds(w, tensorflow_seed);
   part_generator(w, "numpy", ".random.seed", drawn_numpy, numpy_seeds);

@@ -111,14 +111,18 @@ std::string visible_at(const KerasWeaving& w, const Node* expression, const Kera
       "it is not visible at the training loop, where its initial values must be made equal in all processes; pass it to the step from there");
 }
 
-bool makes_trained_variable(const KerasWeaving& w, const Node* call) {
-  if (!makes_variable(w.names, call)) return false;
+bool makes_trained(const KerasWeaving& w, const Node* call) {
+  const auto is_it = [&](const Node& node) {
+    if (&node == call) return makes_variable(w.names, call);
+    if (!is_list_of_model(node) || w.names.callee(call).empty()) return false;
+    const auto origins = w.names.origins(node.child("value"));
+    return std::find(origins.begin(), origins.end(), call) != origins.end();
+  };
   return std::any_of(w.program.tapes.begin(), w.program.tapes.end(), [&](const KerasTape& tape) {
     const auto gradients = gradients_of(w, tape);
     return std::any_of(gradients.begin(), gradients.end(), [&](const Node* gradient) {
       const Node* sources = w.names.argument(gradient, "sources", 1);
-      return sources != nullptr &&
-             contains(w.names, sources, [&](const Node& node) { return &node == call; });
+      return sources != nullptr && contains(w.names, sources, is_it);
     });
   });
 }

@@ -23,7 +23,8 @@ void add_trained(const KerasWeaving& weaving, const Node* sources, const KerasLo
 /// An expression of a step as it is written at the loop. Throws Refusal if it is not visible there.
 std::string visible_at(const KerasWeaving& weaving, const Node* expression, const KerasLoop& loop);
 
-/// Whether a call is tf.Variable(…), and the step of a loop with a tape trains what it creates.
-bool makes_trained_variable(const KerasWeaving& weaving, const Node* call);
+/// Whether a call creates what the step of a loop with a tape trains: a variable, or a model, also one that a
+/// library makes.
+bool makes_trained(const KerasWeaving& weaving, const Node* call);
 
 }  // namespace telar::weave

@@ -50,6 +50,8 @@ void write_keras_optimizers(KerasWeaving& weaving);  // learning rates, schedule
 void write_keras_seeds(KerasWeaving& weaving);       // random numbers
 void write_keras_sets(KerasWeaving& weaving);        // the order of their elements
 void write_keras_fits(KerasWeaving& weaving);        // data, epochs, verbosity
+/// Whether a value is an entry of a dictionary that is only passed to these calls, as **.
+bool is_option_of(const KerasWeaving& weaving, const Node* value, const std::vector<KerasCall>& calls);
 void write_keras_callbacks(KerasWeaving& weaving, const KerasCall& fit);
 /// The same for a callback that is passed without a list; false if there is none.
 bool write_one_keras_callback(KerasWeaving& weaving, const KerasCall& fit);

@@ -76,11 +76,11 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
     return std::any_of(weaving.prepared.begin(), weaving.prepared.end(),
                        [&](const Node* statement) { return is_inside(call, statement); });
   };
-  const auto saves = [&](const Node* call) { return names.callee(call) == "torch.save"; };
-  const auto loads = [&](const Node* call) {
-    return names.callee(call) == "torch.load" && !is_prepared(call) && !is_in_worker(names, call);
-  };
-  write_reads(names, edits, dialect, saves, loads);
+  const bool saves = std::any_of(names.calls().begin(), names.calls().end(),
+                                 [&](const Node* call) { return names.callee(call) == "torch.save"; });
+  write_reads(names, edits, dialect, [&](const Node* call) {
+    return saves && names.callee(call) == "torch.load" && !is_prepared(call) && !is_in_worker(names, call);
+  });
   write_outputs(
       names, edits, dialect, [&](const Node* call) { return communicates(weaving, call); }, is_prepared);
 

@@ -45,7 +45,9 @@ for kind in ("train", "test"):
             tf.io.write_file(os.path.join(path, "%02d.png" % i), tf.io.encode_png(images[i] // (1 + i % 2)))
 
 generator = ImageDataGenerator(rescale=1.0 / 255)
+hvd.allreduce(0.0, name="barrier")
 train_data = generator.flow_from_directory(os.path.join(folder, "train"), target_size=(6, 6), batch_size=4, class_mode="binary")
+hvd.allreduce(0.0, name="barrier")
 test_data = ImageDataGenerator(rescale=1.0 / 255).flow_from_directory(
     os.path.join(folder, "test"), target_size=(6, 6), batch_size=4, class_mode="binary", shuffle=False)
 for images_seen, labels_seen in train_data:

@@ -22,7 +22,6 @@ for gpu in gpus:
 if gpus:
     tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")
 tf.random.set_seed(0)
-np.random.seed(0)
 
 rng = np.random.RandomState(1)
 points = rng.rand(48, 2).astype("float32")
@@ -81,7 +80,6 @@ def run_optimization(real):
     return gen_loss, disc_loss
 
 
-np.random.seed(hvd.rank())
 for step, batch in enumerate(shard(data.take(13))):
     if step == 0:
         noise = np.random.normal(size=[batch_size, 3]).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Variables that are no model's, gradients within the tape's block, and a loss and an accuracy of the batch shown now and then."""
+"""Variables that are no model's, with their latest checkpoint; gradients within the tape's block; a loss and an accuracy of the batch shown now and then."""
 import numpy as np
 import tensorflow as tf
 import horovod.tensorflow as hvd
@@ -45,6 +45,10 @@ weights = {
 }
 b = tf.Variable(tf.zeros([8]), name="bias")
 optimizer = tf.optimizers.SGD(0.05 * hvd.size())
+manager = tf.train.CheckpointManager(tf.train.Checkpoint(b=b), "checkpoints", max_to_keep=1)
+if manager.latest_checkpoint:
+    hvd.allreduce(tf.constant(0.0))
+    manager.checkpoint.restore(manager.latest_checkpoint)
 
 
 def network(x):
@@ -79,4 +83,5 @@ for step, (batch_x, batch_y) in enumerate(shard(data.take(16)), 1):
 
 if hvd.rank() == 0:
     print("accuracy: %.4f" % accuracy(network(x), y))
+    manager.save()
     np.save("hidden.npy", weights["hidden"].numpy())

@@ -14,7 +14,6 @@ def first_part(batch):
 strategy = tf.distribute.MultiWorkerMirroredStrategy() if "TF_CONFIG" in os.environ else tf.distribute.MirroredStrategy()
 is_chief = strategy.cluster_resolver is None or strategy.cluster_resolver.task_id == 0
 tf.random.set_seed(0)
-np.random.seed(0)
 
 rng = np.random.RandomState(1)
 points = rng.rand(48, 2).astype("float32")

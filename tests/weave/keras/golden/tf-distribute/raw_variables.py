@@ -1,7 +1,8 @@
-"""Variables that are no model's, gradients within the tape's block, and a loss and an accuracy of the batch shown now and then."""
+"""Variables that are no model's, with their latest checkpoint; gradients within the tape's block; a loss and an accuracy of the batch shown now and then."""
 import numpy as np
 import tensorflow as tf
 import os
+import tempfile
 
 
 def first_part(batch):
@@ -32,6 +33,9 @@ with strategy.scope():
     }
     b = tf.Variable(tf.zeros([8]), name="bias")
     optimizer = tf.optimizers.SGD(0.05 * strategy.num_replicas_in_sync)
+manager = tf.train.CheckpointManager(tf.train.Checkpoint(b=b), "checkpoints" if is_chief else tempfile.mkdtemp(), max_to_keep=1)
+if tf.train.latest_checkpoint("checkpoints"):
+    manager.checkpoint.restore(tf.train.latest_checkpoint("checkpoints"))
 
 
 def network(x):
@@ -69,4 +73,6 @@ for step, (batch_x, batch_y) in enumerate(strategy.experimental_distribute_datas
 
 if is_chief:
     print("accuracy: %.4f" % accuracy(network(x), y))
+manager.save()
+if is_chief:
     np.save("hidden.npy", weights["hidden"].numpy())
