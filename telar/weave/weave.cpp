@@ -43,7 +43,9 @@ const Node* parallel_already(const Names& names, std::string& by) {
       if (name.starts_with(module) && (name.size() == module.size() || name[module.size()] == '.'))
         return true;
     }
-    return name.starts_with("tensorflow.distribute");
+    return name.starts_with("tensorflow.distribute") ||
+           name.starts_with("tensorflow.compat.v1.distribute.") ||
+           name.starts_with("tensorflow.experimental.dtensor");
   };
   for (const auto& [module, statement] : names.imports()) {
     if (matches(module)) {
@@ -164,7 +166,7 @@ void write(const Names& names, Framework framework, const Request& request,
                                     : write_keras_telar(names, read_keras(names), choices, edits);
   } else if (framework == Framework::pytorch) {
     const TorchProgram program = read_torch(names);
-    reply.divides_steps = choices.keep_global_batch || program.share.has_value();
+    reply.divides_steps = choices.keep_global_batch || !program.shares.empty();
     write_torch(names, program, choices, edits);
   } else {
     reply.divides_steps = choices.keep_global_batch;
@@ -273,7 +275,7 @@ Reply weave(const Request& request) {
   }
   std::string other;
   const bool trains = torch || trains_with_keras(names);
-  if (const Node* step = trains ? nullptr : trains_otherwise(names, other))
+  if (const Node* step = torch ? nullptr : trains_otherwise(names, trains, other))
     return refused(step->line, std::string(tree.text(*step)), other);
   if (!trains) {
     const std::string hint =

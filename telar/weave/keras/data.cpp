@@ -60,9 +60,9 @@ class BatchSizes {
   }
 
   void write_maker(const Node* call) {
+    if (!w_.shared.insert(call).second) return;
     const BatchArgument* known = batch_argument(w_.names.callee(call));
-    if (known == nullptr || !w_.shared.insert(call).second) return;
-    const Node* size = w_.names.argument(call, "batch_size", known->position);
+    const Node* size = w_.names.argument(call, "batch_size", known == nullptr ? -1 : known->position);
     if (size == nullptr) {
       w_.edits.add_argument(*call, "batch_size=" + std::string(known->standard) +
                                        (multiply() ? " * " : " // ") + w_.dialect.size(call));
@@ -90,21 +90,7 @@ class BatchSizes {
 };
 
 bool shuffles(const KerasWeaving& w, const Node* expression) {
-  bool found = false;
-  walk(*expression, [&](const Node& node) {
-    found = found || (node.is(Kind::attribute) && node.text == "shuffle");
-    found = found || (node.is(Kind::keyword) && node.text == "shuffle");
-    if (node.is(Kind::name) && !node.store) {
-      for (const Value& value : w.names.values(w.names.place(&node))) {
-        if (value.node->is(Kind::call) && value.node->begin < expression->begin &&
-            is_dataset(w.names, value.node)) {
-          found = found || shuffles(w, value.node);
-        }
-      }
-    }
-    return !found;
-  });
-  return found;
+  return follow_every_way(w, expression).shuffles;
 }
 
 /// The datasets of a program that are not trained on: of validation, evaluation, a preprocessing layer.
@@ -143,6 +129,31 @@ bool is_used_otherwise(KerasWeaving& w, const Node* whole) {
   return false;
 }
 
+/// tf.distribute: if take() or skip() count the batches that `made` makes, they keep their size, and larger
+/// ones are made of them where training receives them. Returns the calls that do so.
+std::string join_batches(KerasWeaving& w, const Node* expression, const Node* made) {
+  const BatchArgument* maker = batch_argument(w.names.callee(made));
+  const Node* size = w.names.argument(made, "batch_size", maker == nullptr ? 0 : maker->position);
+  const bool pads =
+      made->child("func")->text == "padded_batch" || made->child("func")->text == "ragged_batch";
+  const bool visible = size == nullptr ? maker != nullptr : w.names.means_the_same(size, expression);
+  if (pads || !visible || expression->inside_fstring)
+    w.refuse(
+        expression,
+        "its batches are counted by take() or skip() before weave can make them larger; take or skip samples before batch()");
+  if (shuffles(w, expression)) w.draws_alike = true;
+  const Node* drops = w.names.argument(made, "drop_remainder", maker == nullptr ? 1 : -1);
+  const std::string text = size == nullptr ? std::string(maker->standard) + " * " + w.dialect.size(expression)
+                                           : times(w.names.tree(), *size, w.dialect.size(expression));
+  const std::string rest = w.program.fits.empty() ? ", drop_remainder=True"
+                           : drops != nullptr     ? ", drop_remainder=" + w.text(*drops)
+                                                  : "";
+  w.dialect.use(expression);
+  w.edits.explain(expression->line, "batches × number of replicas, made of the script's batches",
+                  "each replica takes the script's batch, and take() and skip() count as before");
+  return ".unbatch().batch(" + text + rest + ")";
+}
+
 /// In a loop of the script's own, sums over a process's batches must not be divided by the number of all.
 void check_not_counted(const KerasWeaving& w, const Node* expression) {
   const int place = w.names.place(expression);
@@ -173,7 +184,11 @@ void share_there(KerasWeaving& w, const Node* expression) {
 
 }  // namespace
 
-void share_dataset(KerasWeaving& w, const Node* expression) {
+std::string share_dataset(KerasWeaving& w, const Node* expression) {
+  if (w.dialect.is_tf_distribute() && w.grows()) {
+    if (const MadeBatches made = batches_of(w, expression); made.call != nullptr && made.are_counted)
+      return join_batches(w, expression, made.call);
+  }
   PipelineSource source;
   bool is_ambiguous = false;
   try {
@@ -193,6 +208,11 @@ void share_dataset(KerasWeaving& w, const Node* expression) {
     w.refuse(
         expression,
         "weave does not see where the batches of this dataset are made, so it cannot change their size; call batch() in this program");
+  if (!w.dialect.is_tf_distribute() && sizes.change() && !sees_batches &&
+      batches_of(w, expression).call != nullptr)
+    w.refuse(
+        expression,
+        "--global-batch keep makes its batches smaller, but what follows batch() may count them; do that before batch(), or weave with --global-batch grow");
   sizes.write(source);
   const Node* whole = source.expression;
   if (w.dialect.is_tf_distribute()) {
@@ -201,10 +221,13 @@ void share_dataset(KerasWeaving& w, const Node* expression) {
                "call batch() where weave can find it, so that all replicas get the same number of samples");
     if (is_ambiguous || shuffles(w, whole) || shuffles(w, expression)) w.draws_alike = true;
     if (w.grows()) w.shared.insert(whole);  // its batches are larger, so there are fewer
-    return;
+    return "";
   }
-  if (!w.shares_samples() || w.shared.contains(whole)) return;
-  if (is_ambiguous || source.is_argument || is_used_otherwise(w, whole)) return share_there(w, expression);
+  if (!w.shares_samples() || w.shared.contains(whole)) return "";
+  if (is_ambiguous || source.is_argument || is_used_otherwise(w, whole)) {
+    share_there(w, expression);
+    return "";
+  }
   w.shared.insert(whole);
   const std::string why = "each process takes its share of the samples";
   w.dialect.use(whole);
@@ -212,6 +235,7 @@ void share_dataset(KerasWeaving& w, const Node* expression) {
   w.edits.insert(whole->end, ")");
   w.edits.explain(whole->line, "the dataset is divided among the processes", why);
   if (shuffles(w, whole)) w.draws_alike = true;
+  return "";
 }
 
 namespace {

@@ -9,113 +9,135 @@ namespace telar::weave {
 
 namespace {
 
-bool dataset_within(const Names& names, const Node* expression, int depth);
+/// Searches the values of an expression for a dataset, each of them once.
+class Search {
+ public:
+  explicit Search(const Names& names) : names_(names) {}
 
-/// Whether an expression holds several datasets: a display, what a library returns, a list that grows.
-bool holds_datasets(const Names& names, const Node* expression, int depth) {
-  if (expression == nullptr || depth == 0) return false;
-  const auto any = [&](Nodes all) {
-    return std::any_of(all.begin(), all.end(),
-                       [&](const Node* one) { return dataset_within(names, one, depth - 1); });
-  };
-  switch (expression->kind) {
-    case Kind::tuple:
-    case Kind::list: return any(expression->list("elts"));
-    case Kind::dict: return any(expression->list("values"));
-    case Kind::list_comp: return any(expression->list("elt"));
-    case Kind::dict_comp: return any(expression->list("value"));
-    case Kind::call: {
-      const std::string& callee = names.callee(expression);
-      if (callee == "tensorflow_datasets.load" || batch_argument(callee) != nullptr) return true;
-      const Node* own = names.called_function(expression);
-      bool found = false;
-      if (own == nullptr) return found;
-      walk(*own, [&](const Node& node) {
-        if (node.is(Kind::return_)) found = found || holds_datasets(names, node.child("value"), depth - 1);
-        return !found;
-      });
-      return found;
+  bool is_dataset(const Node* expression) {
+    if (expression == nullptr || !seen_.insert(expression).second) return false;
+    switch (expression->kind) {
+      case Kind::call: return is_made_by(expression);
+      case Kind::subscript:
+        if (is_loaded_split(expression) || holds(expression->child("value"))) return true;
+        return is_variable(expression);
+      case Kind::name:
+      case Kind::attribute: return is_variable(expression);
+      default: return false;
     }
-    case Kind::name:
-    case Kind::attribute: break;
-    default: return false;
   }
-  const int place = names.place(expression);
-  if (place < 0) return false;
-  for (const Value& value : names.values(place)) {
-    if (value.part < 0 && !value.element && holds_datasets(names, value.node, depth - 1)) return true;
-  }
-  const auto& mentions = names.mentions(place);
-  return std::any_of(mentions.begin(), mentions.end(), [&](const Node* mention) {
-    const Node* method = mention->parent;
-    const bool appends = method->is(Kind::attribute) && method->text == "append" &&
-                         method->parent->is(Kind::call) && method->role == "func";
-    return appends && any(method->parent->list("args"));
-  });
-}
 
-bool dataset_within(const Names& names, const Node* expression, int depth) {
-  if (expression == nullptr || depth == 0) return false;
-  if (expression->is(Kind::subscript)) {  // tfds.load("digits")["train"]
-    const auto origins = names.origins(expression->child("value"));
-    if (std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
-          return origin->is(Kind::call) && names.callee(origin) == "tensorflow_datasets.load";
-        }))
-      return true;
-  }
-  if (expression->is(Kind::call)) {
-    const Node* function = expression->child("func");
-    const std::string callee = names.callee(expression);
+ private:
+  bool is_made_by(const Node* call) {
+    const Node* function = call->child("func");
+    const std::string& callee = names_.callee(call);
     if (callee.starts_with("tensorflow.data.") || callee == "tensorflow_datasets.load" ||
-        batch_argument(callee) != nullptr) {
+        batch_argument(callee) != nullptr || is_built(call))
       return true;
-    }
-    const Node* own = names.definition(function);
-    if (own != nullptr && own->is_function()) {
-      bool found = false;
-      walk(*own, [&](const Node& node) {
-        if (node.is(Kind::return_) && node.child("value") != nullptr &&
-            !node.child("value")->is(Kind::tuple)) {
-          found = found || dataset_within(names, node.child("value"), depth - 1);
-        }
-        return !found;
-      });
-      return found;
-    }
+    const Node* own = names_.definition(function);
+    if (own != nullptr && own->is_function())
+      return any_return(own, [&](const Node* value) { return !value->is(Kind::tuple) && is_dataset(value); });
     static const std::unordered_set<std::string_view> same = {
-        "take",    "skip",  "filter", "interleave", "flat_map", "concatenate",
-        "unbatch", "apply", "shard",  "window",     "enumerate"};
+        "take",  "skip",   "filter",    "interleave", "flat_map",     "concatenate", "unbatch",   "apply",
+        "shard", "window", "enumerate", "rebatch",    "ragged_batch", "unique",      "take_while"};
     return function->is(Kind::attribute) && (keeps_order(function->text) || same.contains(function->text)) &&
-           dataset_within(names, function->child("value"), depth - 1);
+           is_dataset(function->child("value"));
   }
-  if (expression->is(Kind::subscript) && holds_datasets(names, expression->child("value"), depth - 1))
-    return true;
-  if (expression->is(Kind::name) || expression->is(Kind::attribute) || expression->is(Kind::subscript)) {
-    for (const Value& value : names.values(names.place(expression))) {
-      if (value.element || value.augmented) continue;
-      if (value.part < 0 && dataset_within(names, value.node, depth - 1)) return true;
-      if (value.part < 0 || !value.node->is(Kind::call)) continue;
-      // One of several values that a function returns.
-      const Node* own = names.called_function(value.node);
-      bool found = own == nullptr && holds_datasets(names, value.node, depth - 1);
-      if (own != nullptr) {
-        walk(*own, [&](const Node& node) {
-          const Node* given = node.is(Kind::return_) ? node.child("value") : nullptr;
-          if (given == nullptr) return !found;
-          const bool listed =
-              given->is(Kind::tuple) && static_cast<size_t>(value.part) < given->list("elts").size();
-          found =
-              found ||
-              (listed ? dataset_within(names, given->list("elts")[static_cast<size_t>(value.part)], depth - 1)
-                      : !given->is(Kind::tuple) && holds_datasets(names, given, depth - 1));
-          return !found;
-        });
+
+  /// `builder.as_dataset(…)` of TensorFlow Datasets.
+  bool is_built(const Node* call) const {
+    const Node* function = call->child("func");
+    return function->is(Kind::attribute) && function->text == "as_dataset" &&
+           comes_from(function->child("value"), "tensorflow_datasets.builder");
+  }
+
+  /// `tfds.load("digits")["train"]`
+  bool is_loaded_split(const Node* subscript) const {
+    return comes_from(subscript->child("value"), "tensorflow_datasets.load");
+  }
+
+  bool comes_from(const Node* expression, std::string_view callee) const {
+    const auto origins = names_.origins(expression);
+    return std::any_of(origins.begin(), origins.end(), [&](const Node* origin) {
+      return origin->is(Kind::call) && names_.callee(origin) == callee;
+    });
+  }
+
+  bool is_variable(const Node* expression) {
+    const auto& values = names_.values(names_.place(expression));
+    return std::any_of(values.begin(), values.end(), [&](const Value& value) {
+      if (value.element || value.augmented) return false;
+      return value.part < 0 ? is_dataset(value.node) : value.node->is(Kind::call) && is_part(value);
+    });
+  }
+
+  /// One of several values that a function returns.
+  bool is_part(const Value& value) {
+    const Node* own = names_.called_function(value.node);
+    if (own == nullptr) return holds(value.node);
+    const auto part = static_cast<size_t>(value.part);
+    return any_return(own, [&](const Node* given) {
+      if (!given->is(Kind::tuple)) return holds(given);
+      return part < given->list("elts").size() && is_dataset(given->list("elts")[part]);
+    });
+  }
+
+  template <typename Test>
+  bool any_return(const Node* function, const Test& test) {
+    bool found = false;
+    walk(*function, [&](const Node& node) {
+      if (node.is(Kind::return_) && node.child("value") != nullptr)
+        found = found || test(node.child("value"));
+      return !found;
+    });
+    return found;
+  }
+
+  bool any(Nodes all) {
+    return std::any_of(all.begin(), all.end(), [&](const Node* one) { return is_dataset(one); });
+  }
+
+  /// Whether an expression holds several datasets: a display, what a library returns, a list that grows.
+  bool holds(const Node* expression) {
+    if (expression == nullptr || !held_.insert(expression).second) return false;
+    switch (expression->kind) {
+      case Kind::tuple:
+      case Kind::list: return any(expression->list("elts"));
+      case Kind::dict: return any(expression->list("values"));
+      case Kind::list_comp: return any(expression->list("elt"));
+      case Kind::dict_comp: return any(expression->list("value"));
+      case Kind::call: {
+        const std::string& callee = names_.callee(expression);
+        if (callee == "tensorflow_datasets.load" || batch_argument(callee) != nullptr || is_built(expression))
+          return true;
+        const Node* own = names_.called_function(expression);
+        return own != nullptr && any_return(own, [&](const Node* value) { return holds(value); });
       }
-      if (found) return true;
+      case Kind::name:
+      case Kind::attribute: return is_variable_of_several(expression);
+      default: return false;
     }
   }
-  return false;
-}
+
+  bool is_variable_of_several(const Node* expression) {
+    const int place = names_.place(expression);
+    if (place < 0) return false;
+    for (const Value& value : names_.values(place)) {
+      if (value.part < 0 && !value.element && holds(value.node)) return true;
+    }
+    const auto& mentions = names_.mentions(place);
+    return std::any_of(mentions.begin(), mentions.end(), [&](const Node* mention) {
+      const Node* method = mention->parent;
+      const bool appends = method->is(Kind::attribute) && method->text == "append" &&
+                           method->parent->is(Kind::call) && method->role == "func";
+      return appends && any(method->parent->list("args"));
+    });
+  }
+
+  const Names& names_;
+  std::unordered_set<const Node*> seen_;
+  std::unordered_set<const Node*> held_;
+};
 
 }  // namespace
 
@@ -136,6 +158,6 @@ bool keeps_order(std::string_view method) {
   return methods.contains(method);
 }
 
-bool is_dataset(const Names& names, const Node* expression) { return dataset_within(names, expression, 12); }
+bool is_dataset(const Names& names, const Node* expression) { return Search(names).is_dataset(expression); }
 
 }  // namespace telar::weave

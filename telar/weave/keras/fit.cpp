@@ -83,14 +83,19 @@ class Fits {
     for (const std::string_view name :
          {"x", "y", "batch_size", "epochs", "verbose", "callbacks", "steps_per_epoch", "sample_weight"}) {
       const Node* value = w_.names.argument(call, name, -1);
-      if (value != nullptr && !is_inside(value, call))
+      const bool stays =
+          (name == "epochs" && !w_.dialect.choices().divide_epochs) ||
+          (name == "batch_size" && (!changes_batches() || is_option_of(w_, value, w_.program.fits)));
+      if (value != nullptr && !is_inside(value, call) && !stays)
         w_.refuse(given, "give " + std::string(name) + " to fit() directly, not through **");
     }
     for (const Node* origin : w_.names.origins(given->child("value"))) {
-      if (origin->is(Kind::dict)) return;
+      if (origin->is(Kind::dict) || (origin->is(Kind::call) && w_.names.callee(origin) == "dict")) return;
     }
     w_.refuse(given, "these arguments cannot be determined; pass them to fit() directly");
   }
+
+  bool changes_batches() const { return w_.dialect.is_tf_distribute() == w_.grows(); }
 
   void write_data(const Node* call) {
     const Node* x = argument(call, call->child("func")->text == "fit" ? "x" : "generator");
@@ -98,7 +103,10 @@ class Fits {
       w_.refuse(call, "the training data cannot be determined; pass them as the first argument");
     const Node* y = argument(call, "y");
     if (is_none(y)) {
-      if (is_dataset(w_.names, x)) return share_dataset(w_, x);
+      if (is_dataset(w_.names, x)) {
+        if (const std::string joined = share_dataset(w_, x); !joined.empty()) w_.edits.insert(x->end, joined);
+        return;
+      }
       if (write_augmented(x) || write_sequence(call, x) || write_generator(call, x)) return;
       if (!is_array(x, 0))
         w_.refuse(
@@ -153,10 +161,16 @@ class Fits {
       return;
     }
     for (const Node* origin : w_.names.origins(value)) {
-      if (origin->is(Kind::dict) || origin->is(Kind::list))
+      if (origin->is(Kind::dict) || origin->is(Kind::dict_comp) ||
+          (origin->is(Kind::call) && w_.names.callee(origin) == "dict")) {
+        w_.edits.insert(value->begin, "{name: " + function(value) + "(values) for name, values in ");
+        w_.edits.insert(value->end, ".items()}");
+        return;
+      }
+      if (origin->is(Kind::list))
         w_.refuse(
             value,
-            "write this list or dictionary of inputs directly in the call of fit(), so that each array can be divided");
+            "write this list of inputs directly in the call of fit(), so that each array can be divided");
     }
     w_.edits.insert(value->begin, function(value) + "(");
     w_.edits.insert(value->end, ")");
@@ -175,11 +189,11 @@ class Fits {
 
   /// If the data are arrays, fit() creates the batches.
   void write_batch(const Node* call) {
-    const bool multiply = w_.dialect.is_tf_distribute() && w_.grows();
-    const bool divide = !w_.dialect.is_tf_distribute() && !w_.grows();
-    if (!multiply && !divide) return;
+    if (!changes_batches()) return;
+    const bool multiply = w_.grows();
     const Node* size = argument(call, "batch_size");
     const std::string n = w_.dialect.size(call);
+    if (size != nullptr && !w_.shared.insert(size).second) return;
     if (is_none(size)) {
       w_.edits.add_argument(*call, "batch_size=32 " + std::string(multiply ? "* " : "// ") + n);
     } else {
@@ -200,24 +214,51 @@ class Fits {
       if (!function->text.starts_with("flow")) continue;
       if (w_.dialect.is_tf_distribute())
         w_.refuse(origin, "tf.distribute distributes tf.data pipelines; convert this to a tf.data.Dataset");
-      if (function->text != "flow")
+      if (function->text != "flow" && function->text != "flow_from_directory")
         w_.refuse(
             origin,
-            "weave does not know how to divide the files of a folder; use keras.utils.image_dataset_from_directory with a seed");
+            "weave does not know how to divide these files; use flow_from_directory(), or keras.utils.image_dataset_from_directory with a seed");
+      const bool files = function->text == "flow_from_directory";
+      if (files && w_.shares_samples() && !found) share_files(x);
       found = true;
       if (!w_.shared.insert(origin).second) continue;
-      if (w_.shares_samples()) {
+      if (w_.shares_samples() && !files) {
         share(w_.names.argument(origin, "x", 0));
         if (const Node* y = w_.names.argument(origin, "y", 1); !is_none(y)) share(y);
       }
       if (!w_.grows()) {
-        const Node* size = w_.names.argument(origin, "batch_size", 2);
-        if (size == nullptr) w_.refuse(origin, "pass batch_size to flow(), so that it can be divided");
+        const Node* size = w_.names.argument(origin, "batch_size", files ? 5 : 2);
+        if (size == nullptr || !is_inside(size, origin))
+          w_.refuse(origin, "pass batch_size to it directly, so that it can be divided");
         w_.edits.replace(*size, divided(w_.names.tree(), *size, w_.dialect.size(size)));
       }
-      w_.edits.explain(origin->line, "the arrays are divided among the processes", kShare);
+      if (!files) w_.edits.explain(origin->line, "the arrays are divided among the processes", kShare);
     }
     return found;
+  }
+
+  /// Divides the files of flow_from_directory() where fit() receives them; what else uses them sees all.
+  void share_files(const Node* x) {
+    const std::string name = w_.names.fresh("SharedFiles");
+    const std::string& hvd = w_.dialect.module();
+    const std::string numpy = w_.dialect.module_name("numpy", x);
+    w_.dialect.function(
+        {"class " + name + "(" + w_.keras_module("utils", x) + ".Sequence):",
+         "    # Each process takes its own files, the same number for each, in an order of its own.", "",
+         "    def __init__(self, whole):", "        super().__init__()",
+         "        self.whole = " + w_.dialect.module_name("copy", x) + ".copy(whole)",
+         "        self.files = " + numpy + ".arange(" + hvd + ".rank(), whole.n // " + hvd + ".size() * " +
+             hvd + ".size(), " + hvd + ".size())",
+         "        self.on_epoch_end()", "",
+         "    def __len__(self):", "        return -(-len(self.files) // self.whole.batch_size)", "",
+         "    def __getitem__(self, index):", "        return self.whole[index]", "",
+         "    def on_epoch_end(self):",
+         "        self.whole.index_array = " + numpy +
+             ".random.permutation(self.files) if self.whole.shuffle else self.files"},
+        x);
+    w_.edits.insert(x->begin, name + "(");
+    w_.edits.insert(x->end, ")");
+    w_.edits.explain(x->line, name + "(…)", "each process takes its share of the files");
   }
 
   /// For a Sequence class of the script, each process takes every n-th batch.
@@ -339,6 +380,21 @@ class Fits {
 };
 
 }  // namespace
+
+bool is_option_of(const KerasWeaving& w, const Node* value, const std::vector<KerasCall>& calls) {
+  if (value == nullptr) return false;
+  const Node* table = value->parent->is(Kind::keyword) ? value->parent->parent : value->parent;
+  const Node* statement = statement_of(table);
+  if (!statement->is(Kind::assign) || statement->child("value") != table) return false;
+  const auto& mentions = w.names.mentions(w.names.place(statement->list("targets")[0]));
+  return std::all_of(mentions.begin(), mentions.end(), [&](const Node* mention) {
+    const Node* passed = mention->parent;
+    const bool spreads = passed->is(Kind::keyword) && passed->text.empty();
+    return mention->store || (spreads && std::any_of(calls.begin(), calls.end(), [&](const KerasCall& one) {
+                                return one.call == passed->parent;
+                              }));
+  });
+}
 
 void write_keras_fits(KerasWeaving& weaving) { Fits(weaving).write(); }
 

@@ -38,6 +38,7 @@ class Optimizers {
       if (w_.program.fits.empty() || applies_by_hand(call)) scale_optimizer(call);
     }
     if (!w_.program.fits.empty() && w_.grows()) check_applied();
+    if (w_.program.fits.empty()) check_known();
     write_assignments();
   }
 
@@ -65,6 +66,36 @@ class Optimizers {
             call,
             "weave does not see where this optimizer is created, so its learning rate cannot be multiplied; pass it to the model's compile() or __init__");
     }
+  }
+
+  /// The optimizers that a loop of the script's own applies.
+  void check_known() const {
+    for (const Node* call : w_.names.calls()) {
+      if (!is_apply(call)) continue;
+      const auto origins = w_.names.origins(call->child("func")->child("value"));
+      if (origins.empty() && w_.grows())
+        w_.refuse(
+            call,
+            "weave does not see where this optimizer is created, so its learning rate cannot be multiplied; create it in this program");
+      for (const Node* origin : origins) check_known(origin);
+    }
+  }
+
+  void check_known(const Node* origin) const {
+    if (std::find(w_.program.optimizers.begin(), w_.program.optimizers.end(), origin) !=
+            w_.program.optimizers.end() ||
+        origin->literal == Literal::null)
+      return;
+    const std::string callee = origin->is(Kind::call) ? w_.names.callee(origin) : "";
+    if (callee.ends_with("LossScaleOptimizer")) return;
+    const Node* own = origin->is(Kind::call) ? w_.names.definition(origin->child("func")) : nullptr;
+    if (own != nullptr)
+      w_.refuse(
+          origin,
+          "this is an optimizer of the script's own, of which weave knows neither the learning rate nor the state; derive it from one of keras.optimizers");
+    w_.refuse(
+        origin,
+        "this optimizer is not known; create one of keras.optimizers, so that its learning rate can be determined");
   }
 
   bool trains(const KerasCall& compile) const {
@@ -113,8 +144,12 @@ class Optimizers {
       w_.edits.add_argument(*call, "optimizer=" + wrapped(made("RMSprop", "0.001"), wraps));
       return explain(call, wraps);
     }
-    if (!is_inside(given, call)) w_.refuse(call, "pass the optimizer to compile() as a separate argument");
-    const auto origins = w_.names.origins(given);
+    if (!is_inside(given, call) && !is_option_of(w_, given, w_.program.compiles))
+      w_.refuse(call, "pass the optimizer to compile() as a separate argument");
+    auto origins = w_.names.origins(given);
+    // `def fit(model, optimizer=None)`, and a default that is created there
+    if (origins.size() > 1)
+      std::erase_if(origins, [](const Node* one) { return one->literal == Literal::null; });
     const bool by_name = !origins.empty() && std::all_of(origins.begin(), origins.end(),
                                                          [](const Node* one) { return one->is_string(); });
     if (by_name) {
@@ -125,6 +160,7 @@ class Optimizers {
       const Known* one = known(std::string(origins[0]->text));
       if (one == nullptr)
         w_.refuse(given, "there is no known optimizer with this name; create it with a learning rate");
+      if (!wrapped_.insert(given).second) return;
       w_.edits.replace(*given, wrapped(made(std::string(one->made), std::string(one->rate)), wraps));
       return explain(call, wraps);
     }

@@ -25,6 +25,23 @@ bool is_loading(const KerasWeaving& w, const Node* call) {
           (function->text == "load_weights" || function->text == "restore") && callee.empty());
 }
 
+/// Whether a call changes files on rank 0 alone.
+bool changes_files(const KerasWeaving& w, const Node* call) {
+  const std::string& callee = w.names.callee(call);
+  return callee.starts_with("shutil.copy") || callee == "shutil.move" || callee == "shutil.rmtree" ||
+         callee == "os.remove" || callee == "os.unlink" || callee == "os.rename" ||
+         callee == "tensorflow.io.write_file" || callee == "keras.utils.save_img";
+}
+
+/// Whether a call makes data of the files that are in a folder.
+bool reads_folder(const KerasWeaving& w, const Node* call) {
+  const std::string& callee = w.names.callee(call);
+  const Node* function = call->child("func");
+  return (callee.starts_with("keras.") && callee.ends_with("_dataset_from_directory")) ||
+         (function->is(Kind::attribute) && function->text == "flow_from_directory") ||
+         callee == "tensorflow.data.Dataset.list_files";
+}
+
 bool is_training(const KerasWeaving& w, const Node* call) {
   for (const KerasCall& fit : w.program.fits) {
     if (fit.call == call) return true;
@@ -94,9 +111,14 @@ void write_keras_outputs(KerasWeaving& w) {
     w.edits.explain(call->line, "one process has a summary writer", "one process writes the event file");
   }
   if (!distribute) {
-    write_reads(
-        w.names, w.edits, w.dialect, [&](const Node* call) { return is_saving(w, call); },
-        [&](const Node* call) { return is_loading(w, call); });
+    const auto& calls = w.names.calls();
+    const bool saves =
+        std::any_of(calls.begin(), calls.end(), [&](const Node* call) { return is_saving(w, call); });
+    const bool changes =
+        std::any_of(calls.begin(), calls.end(), [&](const Node* call) { return changes_files(w, call); });
+    write_reads(w.names, w.edits, w.dialect, [&](const Node* call) {
+      return (saves && is_loading(w, call)) || (changes && reads_folder(w, call));
+    });
   }
   write_outputs(
       w.names, w.edits, w.dialect,

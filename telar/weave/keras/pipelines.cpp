@@ -7,18 +7,39 @@ namespace telar::weave {
 
 namespace {
 
+/// Whether a function of Keras or TensorFlow Datasets makes batches.
+bool makes_batches(const KerasWeaving& w, const Node* call) {
+  const std::string& callee = w.names.callee(call);
+  return batch_argument(callee) != nullptr ||
+         (callee == "tensorflow_datasets.load" && w.names.argument(call, "batch_size", -1) != nullptr);
+}
+
+bool is_batching(std::string_view method) {
+  return method == "batch" || method == "padded_batch" || method == "ragged_batch";
+}
+
+/// Whether a method makes single elements of batches, or datasets of elements.
+bool takes_apart(std::string_view method) {
+  return method == "unbatch" || method == "flat_map" || method == "interleave" || method == "window" ||
+         method == "rebatch" || method == "apply";
+}
+
 /// The calls that lead into functions of the script on the way to a dataset; the innermost call is last.
 using Way = std::vector<const Node*>;
 
 class PipelineFollower {
  public:
-  explicit PipelineFollower(const KerasWeaving& weaving) : w_(weaving) {}
+  /// `to_batches`: follows it up to the last call that makes batches.
+  explicit PipelineFollower(const KerasWeaving& weaving, bool to_batches = false)
+      : w_(weaving), to_batches_(to_batches) {}
 
   PipelineSource follow(const Node* expression, const Way& way = {}) {
     source_ = {};
     upstream(expression, -1, way, 0);
     return source_;
   }
+  /// Whether take() or skip() count what comes through.
+  bool counts() const { return counts_; }
   /// All expressions visited on the way.
   const std::vector<const Node*>& met() const { return met_; }
 
@@ -47,11 +68,13 @@ class PipelineFollower {
     const Node* own = w_.names.definition(function);
     if (own != nullptr && own->is_function()) return entered(call, own, part, way, depth);
     const bool method = function->is(Kind::attribute) && is_dataset(w_.names, function->child("value"));
-    if (batch_argument(w_.names.callee(call)) != nullptr) source_.makers.push_back(call);
-    if (method && keeps_order(function->text)) {
-      if (function->text == "batch" || function->text == "padded_batch") source_.batches.push_back(call);
+    if (makes_batches(w_, call)) source_.makers.push_back(call);
+    const bool makes_batches = method && is_batching(function->text);
+    if (makes_batches) source_.batches.push_back(call);
+    if (to_batches_ && makes_batches) return stop(call);
+    counts_ = counts_ || (method && (function->text == "take" || function->text == "skip"));
+    if (method && (keeps_order(function->text) || (to_batches_ && !takes_apart(function->text))))
       return upstream(function->child("value"), -1, way, depth + 1);
-    }
     // If the function is called several times, its argument is divided, not the dataset that it creates.
     if (!method && !way.empty() && w_.names.calls_of(function_of(call)).size() > 1) {
       if (w_.names.callee(call) == "tensorflow.data.Dataset.from_tensor_slices") {
@@ -103,7 +126,7 @@ class PipelineFollower {
     if (last->part >= 0 && last->node->is(Kind::call) && !returns_tuple(last->node)) {
       // One of several datasets that a library returns, or that are in a list.
       met_.push_back(last->node);
-      if (batch_argument(w_.names.callee(last->node)) != nullptr) source_.makers.push_back(last->node);
+      if (makes_batches(w_, last->node)) source_.makers.push_back(last->node);
       return stop(use);
     }
     upstream(last->node, last->part, way, depth + 1);
@@ -177,6 +200,8 @@ class PipelineFollower {
   }
 
   const KerasWeaving& w_;
+  bool to_batches_;
+  bool counts_ = false;
   PipelineSource source_;
   std::vector<const Node*> met_;
 };
@@ -208,12 +233,32 @@ class EveryWay {
     if (const int place = w_.names.place(expression); place >= 0) appended(place);
     if (!expression->is(Kind::call)) return;
     const Node* function = expression->child("func");
-    if (batch_argument(w_.names.callee(expression)) != nullptr) source_.makers.push_back(expression);
+    source_.shuffles = source_.shuffles || shuffles(expression);
+    if (makes_batches(w_, expression)) source_.makers.push_back(expression);
     const Node* own = w_.names.definition(function);
     if (own != nullptr && own->is_function()) return returned(own);
+    if (w_.names.callee(expression) == "tensorflow.data.Dataset.zip") {
+      for (const Node* one : expression->list("args"))
+        upstream(one->is(Kind::starred) ? one->child("value") : one);
+    }
     if (!function->is(Kind::attribute)) return;
-    if (function->text == "batch" || function->text == "padded_batch") source_.batches.push_back(expression);
+    if (is_batching(function->text)) source_.batches.push_back(expression);
     upstream(function->child("value"));
+  }
+
+  /// `ds.shuffle(…)`, `ds.apply(shuffle_and_repeat(…))`, `load(…, shuffle_files=True)`
+  bool shuffles(const Node* call) const {
+    bool found = call->child("func")->is(Kind::attribute) && call->child("func")->text.starts_with("shuffle");
+    for (const std::string_view field : {"args", "keywords"}) {
+      for (const Node* given : call->list(field)) {
+        const bool by_name = given->is(Kind::keyword) && given->text.starts_with("shuffle") &&
+                             given->child("value")->text != "False";
+        const bool applied =
+            given->is(Kind::call) && w_.names.callee(given).find(".shuffle") != std::string::npos;
+        found = found || by_name || applied;
+      }
+    }
+    return found;
   }
 
   void appended(int place) {
@@ -257,6 +302,17 @@ PipelineSource follow_pipeline(const KerasWeaving& weaving, const Node* expressi
 
 PipelineSource follow_every_way(const KerasWeaving& weaving, const Node* expression) {
   return EveryWay(weaving).follow(expression);
+}
+
+MadeBatches batches_of(const KerasWeaving& weaving, const Node* expression) {
+  PipelineFollower follower(weaving, true);
+  try {
+    const PipelineSource source = follower.follow(expression);
+    const auto& found = source.batches.empty() ? source.makers : source.batches;
+    return {found.empty() ? nullptr : found.front(), follower.counts()};
+  } catch (const Refusal&) {
+    return {};  // there are several ways
+  }
 }
 
 }  // namespace telar::weave

@@ -61,6 +61,33 @@ void divide_steps(KerasWeaving& w, const Node* steps) {
   }
 }
 
+/// Adds the configuration of a schedule class, if its attributes are the parameters of __init__.
+void add_configuration(KerasWeaving& w, const Node* class_def) {
+  std::string entries;
+  const Node* init = w.names.method(class_def, "__init__");
+  const Nodes parameters = init == nullptr ? Nodes() : init->child("args")->list("args");
+  for (const Node* parameter : parameters) {
+    if (parameter == parameters[0]) continue;
+    const Node* kept = nullptr;  // self.rate = rate
+    walk(*init, [&](const Node& node) {
+      const bool keeps = node.is(Kind::assign) && node.child("value")->is(Kind::name) &&
+                         node.child("value")->text == parameter->text &&
+                         node.list("targets")[0]->is(Kind::attribute);
+      if (keeps) kept = node.list("targets")[0];
+      return true;
+    });
+    if (kept == nullptr || init->parent != class_def)
+      w.refuse(
+          class_def,
+          "give this schedule a get_config() method, from which Horovod creates its optimizer's schedule");
+    entries += (entries.empty() ? "\"" : ", \"") + std::string(parameter->text) + "\": " + w.text(*kept);
+  }
+  const std::string self = parameters.empty() ? "self" : std::string(parameters[0]->text);
+  w.edits.after(*class_def->list("body").back(),
+                {"", "def get_config(" + self + "):", "    return {" + entries + "}"});
+  w.edits.explain(class_def->line, "get_config()", "Horovod creates its optimizer's schedule from it");
+}
+
 /// A schedule class of the script: it receives the step of one process, and its rates are multiplied.
 void scale_own_schedule(KerasWeaving& w, const Node* class_def) {
   const Node* call = w.names.method(class_def, "__call__");
@@ -69,11 +96,7 @@ void scale_own_schedule(KerasWeaving& w, const Node* class_def) {
   if (!w.shared.insert(call).second) return;
   if (w.dialect.is_horovod()) {
     // Horovod creates its optimizer from the configuration of the script's optimizer.
-    if (w.names.method(class_def, "get_config") == nullptr) {
-      w.refuse(
-          class_def,
-          "give this schedule a get_config() method, from which Horovod creates its optimizer's schedule");
-    }
+    if (w.names.method(class_def, "get_config") == nullptr) add_configuration(w, class_def);
     const auto& decorators = class_def->list("decorator_list");
     const bool registered = std::any_of(decorators.begin(), decorators.end(), [&](const Node* one) {
       return w.text(*one).find("register_keras_serializable") != std::string::npos;

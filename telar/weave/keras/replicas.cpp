@@ -12,16 +12,6 @@ namespace telar::weave {
 
 namespace {
 
-/// The names that a target pattern such as `step, (x, y)` binds.
-std::set<std::string_view> bound_names(const Node* target) {
-  std::set<std::string_view> found;
-  walk(*target, [&](const Node& node) {
-    if (node.is(Kind::name)) found.insert(node.text);
-    return true;
-  });
-  return found;
-}
-
 class Replicas {
  public:
   explicit Replicas(KerasWeaving& weaving) : w_(weaving), strategy_(weaving.dialect.module()) {}
@@ -31,9 +21,7 @@ class Replicas {
     if (!w_.grows())
       refuse_tape(
           "dividing the script's batch among the replicas is not supported here; weave without --global-batch keep");
-    for (const KerasTape& tape : w_.program.tapes) {
-      if (trains(w_, tape)) write_tape(tape);
-    }
+    for (const KerasTape& tape : tapes_of_steps(w_)) write_tape(tape);
     for (const KerasLoop& loop : w_.program.loops) {
       if (loop.trains) write_loop(loop);
     }
@@ -53,9 +41,9 @@ class Replicas {
  private:
   /// The train_step of fitted models.
   void write_steps_of_models() {
-    for (const KerasTape& tape : w_.program.tapes) {
-      if (trains(w_, tape)) write_tape(tape);
-    }
+    const std::vector<KerasTape> tapes = tapes_of_steps(w_);
+    if (tapes.empty()) return;
+    for (const KerasTape& tape : tapes) write_tape(tape);
     write_losses();
     for (const Node* call : w_.names.calls()) {
       const Node* function = call->child("func");
@@ -67,9 +55,8 @@ class Replicas {
       w_.edits.explain(call->line, w_.text(*function) + "(…) × number of replicas",
                        "Keras has divided this loss by it, but here it is a mean like any other");
     }
-    for (const KerasTape& tape : w_.program.tapes) {
-      const Node* step = function_of(tape.with);
-      if (step != nullptr && trains(w_, tape)) write_returned(step);
+    for (const KerasTape& tape : tapes) {
+      if (const Node* step = function_of(tape.with)) write_returned(step);
     }
   }
 
@@ -117,8 +104,6 @@ class Replicas {
     w_.dialect.use(tape.with);
     for (const Node* call : gradients_of(w_, tape)) {
       const Node* target = w_.names.argument(call, "target", 0);
-      if (is_inside(call, tape.with) && !tape.persistent)
-        w_.refuse(call, "compute the gradients after the `with` block of the tape");
       if (target == nullptr || !target->is(Kind::name) || !is_assigned_in(tape.with, target))
         w_.refuse(
             call,
@@ -127,7 +112,11 @@ class Replicas {
       const std::string scaled = w_.names.fresh("scaled_" + loss);
       w_.edits.replace(*target, scaled);
       const std::string line = scaled + " = " + loss + " / " + strategy_ + ".num_replicas_in_sync";
-      w_.edits.after(*tape.with->list("body").back(), {line});
+      if (is_inside(call, tape.with)) {
+        w_.edits.before(*statement_of(call), {line});
+      } else {
+        w_.edits.after(*tape.with->list("body").back(), {line});
+      }
       w_.edits.explain(call->line, line,
                        "the gradients of all replicas are summed, but their mean is needed");
       write_use(call);
@@ -228,24 +217,14 @@ class Replicas {
     const Node* function = call == nullptr ? nullptr : w_.names.called_function(call);
     if (function == nullptr) w_.refuse(loop.loop, "the step function of this loop cannot be determined");
     if (function->text == "__call__") w_.refuse(call, "make the step a function or method with its own name");
-    check_batch(loop, call);
+    check_call(call);
+    write_shown_batches(w_, loop, call);
     check_says_nothing(function);
     write_step(function, call);
     write_dataset(loop);
   }
 
-  /// What the loop takes from the dataset has one part for each replica, so only the step can use it.
-  void check_batch(const KerasLoop& loop, const Node* call) const {
-    std::set<std::string_view> names = bound_names(loop.loop->child("target"));
-    if (loop.index != nullptr) {
-      for (const std::string_view one : bound_names(loop.index)) names.erase(one);
-    }
-    walk(*loop.loop, [&](const Node& node) {
-      const bool in_target = is_inside(&node, loop.loop->child("target"));
-      if (node.is(Kind::name) && names.contains(node.text) && !in_target && !is_inside(&node, call))
-        w_.refuse(&node, "under tf.distribute, this has one part for each replica; use it in the step");
-      return true;
-    });
+  void check_call(const Node* call) const {
     for (const Node* given : call->list("args")) {
       if (given->is(Kind::starred))
         w_.refuse(call, "pass the arguments of the step one by one, not through *");
@@ -344,7 +323,7 @@ class Replicas {
 
   /// Global batches of equal size; each replica takes its part.
   void write_dataset(const KerasLoop& loop) {
-    share_dataset(w_, loop.dataset);
+    const std::string joined = share_dataset(w_, loop.dataset);
     const std::string distribute = strategy_ + ".experimental_distribute_dataset(";
     const Node* outermost = loop.loop;
     for (const Node* around = loop.loop->parent; around != nullptr && !around->is_function();
@@ -354,12 +333,12 @@ class Replicas {
     if (loop.counted != nullptr) count_outside(loop);
     if (outermost == loop.loop || !loop.dataset->is(Kind::name) || is_made_in(outermost, loop.dataset)) {
       w_.edits.insert(loop.dataset->begin, distribute);
-      w_.edits.insert(loop.dataset->end, ")");
+      w_.edits.insert(loop.dataset->end, joined + ")");
     } else {
       // Created once, not in each epoch: the order of an epoch depends on the previous one.
       const std::string dataset(loop.dataset->text);
       const std::string name = w_.names.fresh("distributed_" + dataset);
-      w_.edits.before(*outermost, {name + " = " + distribute + dataset + ")"});
+      w_.edits.before(*outermost, {name + " = " + distribute + dataset + joined + ")"});
       w_.edits.replace(*loop.dataset, name);
     }
     w_.edits.explain(loop.loop->line, distribute + "…)", "each replica takes its part of every batch");
@@ -396,9 +375,22 @@ class Replicas {
     }
     for (const Node& node : w_.names.tree().nodes()) {
       if (node.is(Kind::attribute) && node.text == "latest_checkpoint" && w_.names.qualified(&node).empty())
-        w_.refuse(&node,
-                  "each worker's manager has its own folder; use tf.train.latest_checkpoint(directory)");
+        write_latest(&node);
     }
+  }
+
+  /// `manager.latest_checkpoint`: only the chief's manager has the requested folder.
+  void write_latest(const Node* latest) {
+    const auto origins = w_.names.origins(latest->child("value"));
+    const bool is_one = origins.size() == 1 && origins[0]->is(Kind::call) &&
+                        w_.names.callee(origins[0]) == "tensorflow.train.CheckpointManager";
+    const Node* folder = is_one ? w_.names.argument(origins[0], "directory", 1) : nullptr;
+    if (folder == nullptr || latest->inside_fstring || !w_.names.means_the_same(folder, latest))
+      w_.refuse(latest,
+                "each worker's manager has its own folder; use tf.train.latest_checkpoint(directory)");
+    const std::string text = w_.tensorflow(latest) + ".train.latest_checkpoint(" + w_.text(*folder) + ")";
+    w_.edits.replace(*latest, text);
+    w_.edits.explain(latest->line, text, "each worker's manager has its own folder");
   }
 
   KerasWeaving& w_;

@@ -2,7 +2,7 @@
 // scope.
 #include <algorithm>
 
-#include "telar/weave/keras/writer.h"
+#include "telar/weave/keras/trained.h"
 #include "telar/weave/torch/program.h"
 
 namespace telar::weave {
@@ -14,7 +14,34 @@ bool loads_weights(const Node* call) {
   return function->is(Kind::attribute) && function->text == "load_weights";
 }
 
+/// Whether a model makes its variables when it is first called.
+bool is_built_when_called(const KerasWeaving& w, const Node* made) {
+  if (std::find(w.program.models.begin(), w.program.models.end(), made) == w.program.models.end())
+    return false;
+  const Node* own = w.names.definition(made->child("func"));
+  return (own != nullptr && own->is(Kind::class_def)) ||
+         (w.names.callee(made).ends_with("Sequential") && w.text(*made).find("nput") == std::string::npos);
+}
+
+/// Whether a call applies a model before the first step of a loop does.
+bool applies_first(const KerasWeaving& w, const Node* call) {
+  if (!w.program.fits.empty()) return false;
+  const auto is_first = [&](const KerasLoop& loop) {
+    if (!loop.trains || function_of(call) != function_of(loop.loop)) return false;
+    const auto& body = loop.loop->list("body");
+    const auto step = std::find_if(body.begin(), body.end(), [&](const Node* statement) {
+      return reaches(w.names, statement, is_apply);
+    });
+    return step != body.end() && call->begin < (*step)->begin;
+  };
+  if (std::none_of(w.program.loops.begin(), w.program.loops.end(), is_first)) return false;
+  const auto origins = w.names.origins(call->child("func"));
+  return std::any_of(origins.begin(), origins.end(),
+                     [&](const Node* origin) { return origin != call && is_built_when_called(w, origin); });
+}
+
 bool makes_variables(const KerasWeaving& w, const Node* call) {
+  if (makes_trained(w, call) || applies_first(w, call)) return true;
   const std::string callee = w.names.callee(call);
   // All workers create the metrics of an evaluation outside the replicas, so each worker has its own.
   if (callee.starts_with("keras.metrics.") && w.program.fits.empty()) return counts_training(w, call);

@@ -2,40 +2,20 @@
 // count all samples.
 #include <algorithm>
 
-#include "telar/weave/keras/writer.h"
+#include "telar/weave/keras/trained.h"
 #include "telar/weave/torch/writer.h"
 
 namespace telar::weave {
 
 namespace {
 
-bool names_variables(const KerasWeaving& w, const Node* expression, int depth) {
-  bool found = false;
-  walk(*expression, [&](const Node& node) {
-    found = found || (node.is(Kind::attribute) &&
-                      (node.text == "trainable_variables" || node.text == "trainable_weights" ||
-                       node.text == "variables" || node.text == "weights"));
-    if (!found && node.is(Kind::name) && depth > 0) {
-      for (const Value& value : w.names.values(w.names.place(&node))) {
-        if (!value.node->is(Kind::class_def) && !value.node->is_function() &&
-            names_variables(w, value.node, depth - 1))
-          found = true;
-      }
-    }
-    return !found;
-  });
-  return found;
-}
-
 class Tapes {
  public:
   explicit Tapes(KerasWeaving& weaving) : w_(weaving) {}
 
   void write() {
-    for (const KerasTape& tape : w_.program.tapes) {
-      if (trains(w_, tape)) write_tape(tape);
-    }
-    if (!w_.program.fits.empty()) return;  // a train_step that fit() calls
+    for (const KerasTape& tape : tapes_of_steps(w_)) write_tape(tape);
+    if (!w_.program.fits.empty()) return;  // fit() calls the step
     if (w_.dialect.choices().divide_epochs || w_.dialect.choices().warmup_epochs > 0) {
       w_.refuse(w_.program.tapes[0].with->list("items")[0]->child("context_expr"),
                 "--epochs divide and --warmup are for fit() only; weave without them");
@@ -53,24 +33,41 @@ class Tapes {
 
  private:
   void write_tape(const KerasTape& tape) {
-    const std::string name = w_.text(*tape.variable);
-    for (const Node* call : gradients_of(w_, tape)) {
-      if (is_inside(call, tape.with) && !tape.persistent)
-        w_.refuse(call, "compute the gradients after the `with` block of the tape");
-    }
     std::string module = w_.dialect.module();
     if (!w_.program.fits.empty()) {
       module = w_.names.fresh("hvd_tf");
       w_.dialect.import("import horovod.tensorflow as " + module, tape.with);
     }
     w_.dialect.use(tape.with);
+    const auto gradients = gradients_of(w_, tape);
+    bool afterwards = false;
+    for (const Node* call : gradients) {
+      afterwards = afterwards || !is_inside(call, tape.with);
+      if (is_inside(call, tape.with)) average(call, module);
+    }
+    if (!afterwards) return;
+    const std::string name = w_.text(*tape.variable);
     w_.edits.after(*tape.with, {name + " = " + module + ".DistributedGradientTape(" + name + ")"});
     w_.edits.explain(tape.with->line, name + " = " + module + ".DistributedGradientTape(" + name + ")",
                      "its gradients are averaged over all processes");
   }
 
+  /// A tape that still records cannot be replaced: its gradients are averaged once they are computed.
+  void average(const Node* call, const std::string& module) {
+    const std::string name = w_.names.fresh("average_gradients");
+    const std::string tf = w_.tensorflow(call);
+    w_.dialect.function({"def " + name + "(gradients):", "    return " + tf + ".nest.map_structure(",
+                         "        lambda one: one if one is None else " + module +
+                             ".allreduce(one, op=" + module + ".Average), gradients)"},
+                        call);
+    w_.edits.insert(call->begin, name + "(");
+    w_.edits.insert(call->end, ")");
+    w_.edits.explain(call->line, name + "(…)", "the gradients are averaged over all processes");
+  }
+
   void write_loop(const KerasLoop& loop) {
-    share_dataset(w_, loop.dataset);
+    if (const std::string joined = share_dataset(w_, loop.dataset); !joined.empty())
+      w_.edits.insert(loop.dataset->end, joined);
     const Node* step = nullptr;
     for (const Node* statement : loop.loop->list("body")) {
       const bool applies = reaches(w_.names, statement, is_apply);
@@ -78,32 +75,53 @@ class Tapes {
         w_.refuse(statement, "the step applies gradients in two statements; put both into one function");
       if (applies) step = statement;
     }
-    std::vector<std::string> models;
+    Trained trained;
     std::vector<std::string> optimizers;
     for (const Node* call : w_.names.calls()) {
       if (is_apply(call) && reached(loop, call))
-        add(optimizers, visible(call->child("func")->child("value"), loop));
+        add(optimizers, visible_at(w_, call->child("func")->child("value"), loop));
       if (!call->child("func")->is(Kind::attribute) || call->child("func")->text != "gradient" ||
           !reached(loop, call))
         continue;
       const Node* sources = w_.names.argument(call, "sources", 1);
-      if (sources != nullptr) add_models(sources, loop, models, 4);
+      if (sources != nullptr) add_trained(w_, sources, loop, trained);
     }
-    if (models.empty() || optimizers.empty())
+    const bool has_variables = !trained.variables.empty() || !trained.lists.empty();
+    if ((trained.models.empty() && !has_variables) || optimizers.empty())
       w_.refuse(
           step,
           "the variables that this step trains cannot be determined; name them, as in model.trainable_variables");
+    w_.dialect.use(loop.loop);
+    if (has_variables) broadcast_variables(loop, trained);
+    if (!trained.models.empty()) broadcast_models(step, trained, optimizers);
+    write_counts(loop);
+  }
+
+  /// Variables that the script makes by itself exist before the loop.
+  void broadcast_variables(const KerasLoop& loop, const Trained& trained) {
+    const Node* outermost = loop.loop;
+    while (const Node* around = loop_around(outermost)) outermost = around;
+    std::vector<std::string> text;
+    std::string alone;
+    for (const std::string& one : trained.variables) alone += (alone.empty() ? "" : ", ") + one;
+    const std::string broadcast = w_.dialect.module() + ".broadcast_variables(";
+    if (!alone.empty()) text.push_back(broadcast + "[" + alone + "], root_rank=0)");
+    for (const std::string& one : trained.lists) text.push_back(broadcast + one + ", root_rank=0)");
+    w_.edits.before(*outermost, text);
+    w_.edits.explain(outermost->line, text[0], "all processes begin with rank 0's values");
+  }
+
+  void broadcast_models(const Node* step, const Trained& trained,
+                        const std::vector<std::string>& optimizers) {
     const std::string& hvd = w_.dialect.module();
     std::vector<std::string> text = {"if " + optimizers[0] + ".iterations == 1:"};
-    for (const std::string& model : models)
+    for (const std::string& model : trained.models)
       text.push_back("    " + hvd + ".broadcast_variables(" + model + ".variables, root_rank=0)");
     for (const std::string& optimizer : optimizers)
       text.push_back("    " + hvd + ".broadcast_variables(" + optimizer + ".variables(), root_rank=0)");
-    w_.dialect.use(loop.loop);
     w_.edits.after(*step, text);
     w_.edits.explain(step->line, "after the first step: " + hvd + ".broadcast_variables(…)",
                      "all processes continue with rank 0's state; the variables exist only then");
-    write_counts(loop);
   }
 
   bool reached(const KerasLoop& loop, const Node* call) const {
@@ -115,49 +133,6 @@ class Tapes {
     if (!text.empty() && std::find(to.begin(), to.end(), text) == to.end()) to.push_back(text);
   }
 
-  void add_models(const Node* sources, const KerasLoop& loop, std::vector<std::string>& models,
-                  int depth) const {
-    walk(*sources, [&](const Node& node) {
-      const bool variables =
-          node.is(Kind::attribute) && (node.text == "trainable_variables" ||
-                                       node.text == "trainable_weights" || node.text == "variables");
-      if (variables) add(models, visible(node.child("value"), loop));
-      if (node.is(Kind::name) && depth > 0) {
-        for (const Value& value : w_.names.values(w_.names.place(&node))) {
-          if (!value.node->is(Kind::class_def) && !value.node->is_function() &&
-              names_variables(w_, value.node, 2) && value.node != sources)
-            add_models(value.node, loop, models, depth - 1);
-        }
-      }
-      return !variables;
-    });
-  }
-
-  /// The expression of the step as it is written at the loop. Throws Refusal if it is not visible there.
-  std::string visible(const Node* expression, const KerasLoop& loop) const {
-    const Node* at = expression;
-    for (int steps = 0; steps < 6; ++steps) {
-      const int place = w_.names.place(at);
-      if (place < 0) break;
-      const Node* scope = w_.names.scope(place);
-      const bool here =
-          scope->is(Kind::module) ? w_.names.means_the_same(at, loop.loop) : scope == function_of(loop.loop);
-      if (here) return w_.text(*at);
-      if (scope->is(Kind::module)) break;
-      if (scope->is(Kind::class_def) && class_of(loop.loop) != nullptr && class_of(at) == class_of(loop.loop))
-        return w_.text(*at);
-      const Node* given = nullptr;
-      for (const Value& value : w_.names.values(place)) {
-        if (function_of(value.node) == function_of(loop.loop) || given == nullptr) given = value.node;
-      }
-      if (given == nullptr || given == at) break;
-      at = given;
-    }
-    w_.refuse(
-        expression,
-        "it is not visible at the training loop, where its initial values must be made equal in all processes; pass it to the step from there");
-  }
-
   /// Adds up the counts of the keras.metrics objects that the loop updates over the processes, after the
   /// loop.
   void write_counts(const KerasLoop& loop) {
@@ -166,7 +141,7 @@ class Tapes {
       const Node* object = fed_metric(w_, call);
       if (object == nullptr || !reached(loop, call)) continue;
       check_reset(object, loop);
-      add(metrics, visible(object, loop));
+      add(metrics, visible_at(w_, object, loop));
     }
     if (metrics.empty()) return;
     const std::string name = w_.names.fresh("sum_metric");
@@ -247,8 +222,48 @@ bool trains(const KerasWeaving& w, const KerasTape& tape) {
   const auto gradients = gradients_of(w, tape);
   return std::any_of(gradients.begin(), gradients.end(), [&](const Node* call) {
     const Node* sources = w.names.argument(call, "sources", 1);
-    return sources != nullptr && names_variables(w, sources, 4);
+    return sources != nullptr && names_variables(w, sources);
   });
+}
+
+namespace {
+
+/// Whether a node belongs to a model's own train_step, which fit() calls.
+bool is_in_train_step(const KerasWeaving& w, const Node* node) {
+  const auto is_model = [&](const Node* owner) {
+    return owner != nullptr &&
+           w.names.derives(owner, {"keras.Model", "keras.models.Model", "keras.Sequential"});
+  };
+  const Node* function = function_of(node);
+  if (function == nullptr) return false;
+  if (is_model(class_of(function))) return true;
+  const auto& nodes = w.names.tree().nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [&](const Node& other) {
+    return other.is_function() && other.text == "train_step" && is_model(class_of(&other)) &&
+           reaches(w.names, &other,
+                   [&](const Node* call) { return w.names.called_function(call) == function; });
+  });
+}
+
+}  // namespace
+
+std::vector<KerasTape> tapes_of_steps(const KerasWeaving& w) {
+  std::vector<KerasTape> found;
+  for (const KerasTape& tape : w.program.tapes) {
+    if (!trains(w, tape)) continue;
+    if (w.program.fits.empty() || is_in_train_step(w, tape.with)) {
+      found.push_back(tape);
+      continue;
+    }
+    // Beside fit(), a tape may only show gradients.
+    for (const Node* call : w.names.calls()) {
+      if (is_apply(call) && function_of(call) == function_of(tape.with))
+        w.refuse(
+            tape.with->list("items")[0]->child("context_expr"),
+            "the script trains with fit() and with steps of its own, which weave does not join; put them into two scripts");
+    }
+  }
+  return found;
 }
 
 const Node* fed_metric(const KerasWeaving& w, const Node* call) {

@@ -121,6 +121,7 @@ void write_keras(const Names& names, const KerasProgram& program, const Choices&
     return program.fits.empty() ? hvd + ".allreduce(" + weaving.tensorflow(at) + ".constant(0.0))"
                                 : hvd + ".allreduce(0.0, name=\"barrier\")";
   });
+  write_keras_backend(weaving);
   write_keras_devices(weaving);
   write_keras_fits(weaving);
   if (has_steps_of_own(weaving)) {
@@ -129,6 +130,7 @@ void write_keras(const Names& names, const KerasProgram& program, const Choices&
   write_keras_optimizers(weaving);
   write_downloads(weaving);
   write_keras_seeds(weaving);
+  write_keras_sets(weaving);
   if (dialect.is_tf_distribute()) write_keras_scope(weaving);
   write_keras_outputs(weaving);
   write_start(weaving);

@@ -44,23 +44,32 @@ void write_keras(const Names& names, const KerasProgram& program, const Choices&
 /// Lets Telar make the steps of a Keras program. Throws Refusal.
 void write_keras_telar(const Names& names, const KerasProgram& program, const Choices& choices, Edits& edits);
 
+void write_keras_backend(KerasWeaving& weaving);     // TensorFlow, for Keras 3
 void write_keras_devices(KerasWeaving& weaving);     // one GPU for each process, for TensorFlow 1 and 2
 void write_keras_optimizers(KerasWeaving& weaving);  // learning rates, schedules, distributed optimizers
 void write_keras_seeds(KerasWeaving& weaving);       // random numbers
+void write_keras_sets(KerasWeaving& weaving);        // the order of their elements
 void write_keras_fits(KerasWeaving& weaving);        // data, epochs, verbosity
+/// Whether a value is an entry of a dictionary that is only passed to these calls, as **.
+bool is_option_of(const KerasWeaving& weaving, const Node* value, const std::vector<KerasCall>& calls);
 void write_keras_callbacks(KerasWeaving& weaving, const KerasCall& fit);
 /// The same for a callback that is passed without a list; false if there is none.
 bool write_one_keras_callback(KerasWeaving& weaving, const KerasCall& fit);
 void write_keras_tapes(KerasWeaving& weaving);     // GradientTape loops for Horovod
 void write_keras_replicas(KerasWeaving& weaving);  // GradientTape loops for tf.distribute
-void write_keras_outputs(KerasWeaving& weaving);   // files of models and checkpoints
-void write_keras_scope(KerasWeaving& weaving);     // tf.distribute: creates variables in the strategy's scope
+/// tf.distribute: what a loop does with its batch outside the call of its step. Throws Refusal.
+void write_shown_batches(KerasWeaving& weaving, const KerasLoop& loop, const Node* step);
+void write_keras_outputs(KerasWeaving& weaving);  // files of models and checkpoints
+void write_keras_scope(KerasWeaving& weaving);    // tf.distribute: creates variables in the strategy's scope
 
 /// The calls that compute a tape's gradients.
 std::vector<const Node*> gradients_of(const KerasWeaving& weaving, const KerasTape& tape);
 /// Whether a tape computes the gradients of a model's variables. Gradients with respect to inputs (a penalty,
 /// a saliency map) remain each process's own.
 bool trains(const KerasWeaving& weaving, const KerasTape& tape);
+/// The tapes of training steps: those that train, or, if the script calls fit(), those of the models' own
+/// train_step. Throws Refusal if a script trains in both ways.
+std::vector<KerasTape> tapes_of_steps(const KerasWeaving& weaving);
 /// Whether a call is `optimizer.apply_gradients(…)`.
 bool is_apply(const Node* call);
 /// The keras.metrics object that a call updates, as in `metric(…)`, `metric.update_state(…)`; null if it
@@ -69,9 +78,9 @@ const Node* fed_metric(const KerasWeaving& weaving, const Node* call);
 /// Whether the metric that `made` creates is updated in a training loop.
 bool counts_training(const KerasWeaving& weaving, const Node* made);
 
-/// Divides the dataset of a training loop among the processes and, with --global-batch keep, divides its
-/// batches. Throws Refusal.
-void share_dataset(KerasWeaving& weaving, const Node* expression);
+/// Divides a dataset of training among the processes, and changes the size of its batches. Returns what must
+/// follow the expression. Throws Refusal.
+[[nodiscard]] std::string share_dataset(KerasWeaving& weaving, const Node* expression);
 /// Whether a number is computed from the length of a divided dataset, and is therefore already smaller.
 bool counts_shared(const KerasWeaving& weaving, const Node* expression);
 /// tf.distribute: makes the call save to `path` on the chief and to a temporary folder on the other workers.

@@ -176,6 +176,7 @@ class Names {
   Answer kept(const std::vector<const Node*>& nodes) const;
   Answer entry_origins(const Node* subscript) const;
   void add_entries(const Node& display, const Node& key, std::vector<const Node*>& found) const;
+  Value element_of(const Value& value) const;
   Answer place_origins(int place, int part) const;
   Answer return_origins(const Node* function, int part) const;
   mutable Answers origin_memo_{&memory_};

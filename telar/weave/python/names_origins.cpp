@@ -278,6 +278,16 @@ const Node* Names::owner_class(const Node* expression) const {
   return owners.empty() ? nullptr : owners.back();
 }
 
+/// The container of which a loop's variable is an element: `for a, b in zip(list, other)`.
+Value Names::element_of(const Value& value) const {
+  const Nodes given = value.node->is(Kind::call) ? value.node->list("args") : Nodes{};
+  const std::string callee = given.empty() ? "" : qualified(value.node->child("func"));
+  const auto part = static_cast<size_t>(std::max(value.part, 0));
+  if (callee == "zip" && value.part >= 0 && part < given.size()) return {given[part], -1, true};
+  if (callee == "enumerate" && value.part == 1) return {given[0], -1, true};
+  return value;
+}
+
 Names::Answer Names::place_origins(int where, int part) const {
   return answered_once(of_place(where, part), [&] {
     std::vector<const Node*> found;
@@ -291,10 +301,11 @@ Names::Answer Names::place_origins(int where, int part) const {
       if (part >= 0) {
         if (value.part < 0 && !value.element) add(found, origins(value.node, part));
       } else if (value.element) {
-        // An element of a display.
-        for (const Node* origin : origins(value.node)) {
+        // An element of a display, also through zip(…) and enumerate(…).
+        const Value within = element_of(value);
+        for (const Node* origin : origins(within.node)) {
           if (!origin->is(Kind::list) && !origin->is(Kind::tuple)) continue;
-          for (const Node* one : origin->list("elts")) add(found, origins(one, value.part));
+          for (const Node* one : origin->list("elts")) add(found, origins(one, within.part));
         }
       } else {
         add(found, origins(value.node, value.part));

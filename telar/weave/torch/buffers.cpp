@@ -35,21 +35,19 @@ void write_buffers_of(TorchWeaving& w, const TorchModel& model) {
   for (const Node* call : w.names.calls())
     evaluates = evaluates || (is_of(w, model, call) && !computes_gradients(w, call));
   if (!evaluates || !may_normalise(w, model)) return;
-  for (const TorchLoop& loop : w.program.loops) {
-    if (!loop.trains) continue;
+  for (const Node* loop : w.program.training_loops()) {
     std::vector<const Node*> applied;
     for (const Node* call : w.names.calls()) {
-      if (is_inside(call, loop.loop) && function_of(call) == function_of(loop.loop) && is_of(w, model, call))
+      if (is_inside(call, loop) && function_of(call) == function_of(loop) && is_of(w, model, call))
         applied.push_back(call);
     }
     if (applied.empty() || (applied.size() == 1 && !w.dialect.is_horovod())) continue;
     const std::string buffer = w.names.fresh("buffer");
     const std::string broadcast = w.dialect.is_horovod() ? ".broadcast_(" : ".broadcast(";
-    w.dialect.use(loop.loop);
-    w.edits.after(*loop.loop,
-                  {"for " + buffer + " in " + w.text(*applied.front()->child("func")) + ".buffers():",
-                   "    " + w.dialect.module() + broadcast + buffer + ", 0)"});
-    w.edits.explain(loop.loop->line, "all processes take rank 0's running statistics",
+    w.dialect.use(loop);
+    w.edits.after(*loop, {"for " + buffer + " in " + w.text(*applied.front()->child("func")) + ".buffers():",
+                          "    " + w.dialect.module() + broadcast + buffer + ", 0)"});
+    w.edits.explain(loop->line, "all processes take rank 0's running statistics",
                     "they evaluate the same model, so they decide the same");
   }
 }

@@ -53,11 +53,7 @@ bool computes_gradients(const TorchWeaving& w, const Node* node) {
       }
     }
   }
-  std::vector<const Node*> loops;
-  for (const TorchLoop& loop : w.program.loops)
-    if (loop.trains) loops.push_back(loop.loop);
-  if (w.program.share) loops.push_back(w.program.share->loop);
-  for (const Node* loop : loops) {
+  for (const Node* loop : w.program.training_loops()) {
     if (is_inside(node, loop)) return true;
     const Node* function = function_of(node);
     const Node* outer = function == nullptr ? nullptr : class_of(function);

@@ -99,9 +99,9 @@ std::string passes(TorchWeaving& w, const TorchOptimizer& optimizer, const Node*
     const auto origins = w.names.origins(function->child("value"));
     if (!branch->is(Kind::if_) || std::find(origins.begin(), origins.end(), optimizer.call) == origins.end())
       continue;
+    const auto loops = w.program.training_loops();
     const bool in_loop =
-        std::any_of(w.program.loops.begin(), w.program.loops.end(),
-                    [&](const TorchLoop& loop) { return loop.trains && is_inside(branch, loop.loop); });
+        std::any_of(loops.begin(), loops.end(), [&](const Node* loop) { return is_inside(branch, loop); });
     // if phase == "train": loss.backward(); optimizer.step()
     const auto& body = branch->list("body");
     const bool whole = std::any_of(body.begin(), body.end(), [&](const Node* statement) {

@@ -271,7 +271,7 @@ class Metrics {
     if (!function->is(Kind::attribute) || function->text != "step" || call->list("args").empty()) return;
     const Node* closure = w_.names.definition(call->list("args")[0]);
     if (closure == nullptr || !reaches(w_.names, closure, is_backward)) return;
-    if (w_.program.share) return;  // whose loss is the mean already
+    if (!w_.program.shares.empty()) return;  // whose loss is the mean already
     walk(*closure, [&](const Node& node) {
       if (!node.is(Kind::return_) || node.child("value") == nullptr) return true;
       const Node* value = node.child("value");

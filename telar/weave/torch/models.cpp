@@ -2,25 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "telar/weave/torch/references.h"
+#include "telar/weave/torch/wrapped_models.h"
 #include "telar/weave/torch/writer.h"
 
 namespace telar::weave {
 
 namespace {
-
-struct Wrapped {
-  const TorchModel* model = nullptr;
-  const Node* before = nullptr;  // the statement that follows the wrapping
-  int place = -1;
-  std::string text;
-  bool was_data_parallel = false;  // the script already used a wrapper
-};
 
 class Wrapping {
  public:
@@ -35,11 +27,10 @@ class Wrapping {
     wrapped_.reserve(w_.program.models.size());
     for (const TorchModel& model : w_.program.models) wrap(model);
     for (const Wrapped& root : wrapped_) {
-      roots_.try_emplace(root.place, &root);
       const auto calls = applications(*root.model);
       appliers_.insert(calls.begin(), calls.end());
     }
-    spread();
+    traced_.follow(wrapped_);
     for (const Node& node : w_.names.tree().nodes()) {
       if (node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::subscript)) use(&node);
     }
@@ -56,7 +47,7 @@ class Wrapping {
     // bare = model.module if hasattr(model, "module") else model
     const auto& values = w_.names.values(wrapped.place);
     const Node* bare =
-        values.size() == 1 && takes_wrapper_away(values.front().node) ? values.front().node : nullptr;
+        values.size() == 1 && traced_.takes_wrapper_away(values.front().node) ? values.front().node : nullptr;
     if (bare != nullptr) {
       wrapped.place = w_.names.place(bare->child("orelse"));
       wrapped.text = w_.text(*bare->child("orelse"));
@@ -184,8 +175,7 @@ class Wrapping {
   int forwards_before_backward(const TorchModel& model) const {
     int count = 0;
     for (const Node* call : applications(model)) {
-      for (const TorchLoop& loop : w_.program.loops)
-        count += loop.trains && is_inside(call, loop.loop) ? 1 : 0;
+      for (const Node* loop : w_.program.training_loops()) count += is_inside(call, loop) ? 1 : 0;
     }
     return count;
   }
@@ -208,176 +198,13 @@ class Wrapping {
     return calls;
   }
 
-  /// The wrapped model that an expression holds; null if none. `part`: index in a returned tuple.
-  const Wrapped* wrapped(const Node* expression, int part = -1, int depth = 8) const {
-    if (expression == nullptr || depth == 0) return nullptr;
-    if (expression->is(Kind::name) || expression->is(Kind::attribute) || expression->is(Kind::subscript)) {
-      const int place = w_.names.place(expression);
-      if (const auto known = roots_.find(place); known != roots_.end()) {
-        const Node* before = known->second->before;
-        const bool same_function = function_of(expression) == function_of(before);
-        const bool earlier = expression->begin < statement_begin(*before);
-        return same_function && earlier ? nullptr : known->second;
-      }
-      const auto spread = spread_.find(place);
-      if (spread != spread_.end()) return spread->second;
-      return expression->is(Kind::subscript) ? entry(expression, depth) : nullptr;
-    }
-    if (expression->is(Kind::tuple) && part >= 0 &&
-        static_cast<size_t>(part) < expression->list("elts").size()) {
-      return wrapped(expression->list("elts")[static_cast<size_t>(part)], -1, depth - 1);
-    }
-    if (expression->is(Kind::call)) {
-      const Node* function = expression->child("func");
-      const Node* own = w_.names.definition(function);
-      const Wrapped* found = nullptr;
-      if (own != nullptr && own->is_function()) {
-        walk(*own, [&](const Node& node) {
-          if (&node != own && node.is_function()) return false;
-          if (node.is(Kind::return_) && found == nullptr)
-            found = wrapped(node.child("value"), part, depth - 1);
-          return true;
-        });
-      } else if (function->is(Kind::attribute) &&
-                 (function->text == "train" || function->text == "eval" || function->text == "to")) {
-        found = wrapped(function->child("value"), part, depth - 1);
-      }
-      return found;
-    }
-    if (expression->is(Kind::if_exp)) {
-      if (takes_wrapper_away(expression)) return nullptr;
-      const Wrapped* body = wrapped(expression->child("body"), part, depth - 1);
-      return body != nullptr ? body : wrapped(expression->child("orelse"), part, depth - 1);
-    }
-    return nullptr;
-  }
-
-  /// Whether an expression is the bare model, wrapped or not: `model.module if hasattr(model, "module") else model`.
-  bool takes_wrapper_away(const Node* expression) const {
-    if (!expression->is(Kind::if_exp)) return false;
-    const Node* body = expression->child("body");
-    const Node* other = expression->child("orelse");
-    return body->is(Kind::attribute) && body->text == "module" && w_.names.place(other) >= 0 &&
-           w_.text(*body->child("value")) == w_.text(*other);
-  }
-
-  /// The wrapped model that a display holds: an entry, or every element that is a model; null if none.
-  const Wrapped* element(const Node* display, int index, int depth) const {
-    if (display == nullptr || depth == 0) return nullptr;
-    if (display->is(Kind::name) || display->is(Kind::attribute)) {
-      const int place = w_.names.place(display);
-      if (place < 0 || w_.names.values(place).size() != 1) return nullptr;
-      const Value& value = w_.names.values(place).front();
-      return value.element || value.augmented || value.part >= 0 ? nullptr
-                                                                 : element(value.node, index, depth - 1);
-    }
-    if (display->is(Kind::subscript) && display->child("slice")->is(Kind::other))
-      return element(display->child("value"), -1, depth - 1);  // nets[:2]
-    const bool table = display->is(Kind::dict) && index < 0;
-    if (!display->is(Kind::list) && !display->is(Kind::tuple) && !table) return nullptr;
-    const auto& all = display->list(table ? "values" : "elts");
-    const auto count = static_cast<int>(all.size());
-    if (index >= 0 && index < count) return wrapped(all[static_cast<size_t>(index)], -1, depth - 1);
-    const Wrapped* found = nullptr;
-    for (const Node* one : all) {
-      found = wrapped(one, -1, depth - 1);
-      if (found == nullptr) return nullptr;
-    }
-    return found;
-  }
-
-  /// The wrapped model that a loop's variable holds: `for net in nets`, `for i, net in enumerate(nets)`.
-  const Wrapped* iterated(const Value& value) const {
-    const Node* over = value.node;
-    if (value.part < 0 && !over->is(Kind::call)) return element(over, -1, 8);
-    if (!over->is(Kind::call)) return nullptr;
-    const Node* function = over->child("func");
-    const auto& given = over->list("args");
-    const auto part = static_cast<size_t>(std::max(value.part, 0));
-    if (w_.names.callee(over) == "enumerate" && part == 1 && !given.empty()) return element(given[0], -1, 8);
-    if (w_.names.callee(over) == "zip" && part < given.size()) return element(given[part], -1, 8);
-    const bool of_table =
-        function->is(Kind::attribute) && given.empty() &&
-        ((function->text == "values" && value.part < 0) || (function->text == "items" && value.part == 1));
-    return of_table ? element(function->child("value"), -1, 8) : nullptr;
-  }
-
-  /// The wrapped model that `table["key"]` or `list[0]` holds; null if none.
-  const Wrapped* entry(const Node* subscript, int depth) const {
-    const Node* index = subscript->child("slice");
-    if (index->is_string()) {
-      const int place = w_.names.place(subscript->child("value"));
-      if (place < 0 || w_.names.values(place).size() != 1) return nullptr;
-      const Node* table = w_.names.values(place).front().node;
-      if (table == nullptr || !table->is(Kind::dict)) return nullptr;
-      const auto& keys = table->list("keys");
-      const auto found = std::find_if(keys.begin(), keys.end(), [&](const Node* key) {
-        return key != nullptr && key->is_string() && key->text == index->text;
-      });
-      if (found == keys.end()) return nullptr;
-      return wrapped(table->list("values")[static_cast<size_t>(found - keys.begin())], -1, depth - 1);
-    }
-    const auto number = index->is(Kind::constant) ? w_.names.tree().text(*index) : std::string_view("*");
-    const bool is_number = !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
-    return element(subscript->child("value"), is_number ? std::stoi(std::string(number)) : -1, depth - 1);
-  }
-
-  /// Follows the wrapped models into parameters, attributes and other variables.
-  void spread() {
-    std::vector<int> places;
-    for (const Node& node : w_.names.tree().nodes()) {
-      if (node.is(Kind::name) || node.is(Kind::attribute) || node.is(Kind::arg) || node.is(Kind::subscript)) {
-        if (const int place = w_.names.place(&node); place >= 0) places.push_back(place);
-      }
-    }
-    std::sort(places.begin(), places.end());
-    places.erase(std::unique(places.begin(), places.end()), places.end());
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (const int place : places) {
-        if (spread_.contains(place) || is_root(place)) continue;
-        for (const Value& value : w_.names.values(place)) {
-          if (value.augmented) continue;
-          const Wrapped* found = value.element ? iterated(value) : wrapped(value.node, value.part);
-          if (found == nullptr) continue;
-          spread_[place] = found;
-          changed = true;
-          break;
-        }
-      }
-    }
-  }
-
-  bool is_root(int place) const { return roots_.contains(place); }
-
-  /// Whether a variable receives another model from a file: `model = torch.load("best.pt")`.
-  bool is_loaded(int place) const {
-    const auto& values = w_.names.values(place);
-    return std::any_of(values.begin(), values.end(), [&](const Value& value) {
-      return value.part < 0 && value.node->is(Kind::call) && w_.names.callee(value.node) == "torch.load";
-    });
-  }
-
-  /// Whether a variable always holds the wrapped model. Otherwise it is another model at times, or the same
-  /// one before it is wrapped.
-  bool is_always_wrapped(const Node* node) const {
-    const int place = w_.names.place(node);
-    if (is_root(place)) return !is_loaded(place);
-    for (const Value& value : w_.names.values(place)) {
-      if (value.element || value.augmented || wrapped(value.node, value.part) != nullptr) continue;
-      for (const Node* origin : w_.names.origins(value.node, value.part))
-        if (origin->literal != Literal::null && !origin->is(Kind::constant)) return false;
-    }
-    return true;
-  }
-
   bool was_removed(const Node* node) const {
     return std::any_of(removed_.begin(), removed_.end(),
                        [&](const Node* gone) { return is_inside(node, gone); });
   }
 
   void use(const Node* node) {
-    const Wrapped* found = node->store ? nullptr : wrapped(node);
+    const Wrapped* found = node->store ? nullptr : traced_.wrapped(node);
     if (found == nullptr) use_of_unknown(node);
     if (found == nullptr || was_removed(node)) return;
     const Node* parent = node->parent;
@@ -421,7 +248,7 @@ class Wrapping {
     const Node* object = node->child("value");
     if (!object->is(Kind::name) || object->text == "self" || !w_.names.qualified(object).empty()) return;
     const Wrapped* found = nullptr;
-    for (const auto& [place, root] : roots_)
+    for (const auto& [place, root] : traced_.roots())
       if (w_.names.scope(place)->is(Kind::class_def) && w_.names.name(place) == "." + std::string(node->text))
         found = root;
     if (found == nullptr || found->was_data_parallel) return;
@@ -445,7 +272,7 @@ class Wrapping {
 
   /// `model.encode(x)` becomes `through_wrapper(model, lambda module: module.encode(x))`.
   void redirect(const Node* node) {
-    if (!is_always_wrapped(node))
+    if (!traced_.is_always_wrapped(node))
       w_.refuse(
           node,
           "it is the trained model in one call and another model in the next; use a separate function for each");
@@ -467,7 +294,7 @@ class Wrapping {
   }
 
   void unwrap(const Node* node, const std::string& why) {
-    if (!is_always_wrapped(node)) return unwrap_if_wrapped(node, why);
+    if (!traced_.is_always_wrapped(node)) return unwrap_if_wrapped(node, why);
     if (node->inside_fstring) {
       const std::string text = w_.text(*node);
       if (!text.ends_with(node->text)) w_.refuse(node->parent, "move the model out of the f-string");
@@ -488,7 +315,7 @@ class Wrapping {
 
   /// A training step that applies the bare model would not average its gradients, without an error.
   void check_forward(const Node* call) const {
-    if (!appliers_.contains(call) || wrapped(call->child("func")) != nullptr) return;
+    if (!appliers_.contains(call) || traced_.wrapped(call->child("func")) != nullptr) return;
     const Node* owner = class_of(call);
     if (owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"})) return;
     if (computes_gradients(w_, call)) {
@@ -501,8 +328,9 @@ class Wrapping {
   /// A model that is applied only through what weave cannot follow may be the bare model.
   void check_applied(const Wrapped& root) const {
     const auto calls = applications(*root.model);
-    const bool seen = std::any_of(calls.begin(), calls.end(),
-                                  [&](const Node* call) { return wrapped(call->child("func")) != nullptr; });
+    const bool seen = std::any_of(calls.begin(), calls.end(), [&](const Node* call) {
+      return traced_.wrapped(call->child("func")) != nullptr;
+    });
     if (seen || redirected_.contains(root.model)) return;
     w_.refuse(
         root.model->optimizer,
@@ -513,12 +341,11 @@ class Wrapping {
 
   TorchWeaving& w_;
   std::vector<Wrapped> wrapped_;
-  std::unordered_map<int, const Wrapped*> spread_;
+  WrappedModels traced_{w_.names};
   std::set<const Node*> done_;
   std::vector<const Node*> removed_;
   std::unordered_set<const TorchModel*> redirected_;  // applied by their methods
   std::vector<const Node*> data_parallel_;
-  std::unordered_map<int, const Wrapped*> roots_;                   // by place
   std::unordered_set<const Node*> appliers_;                        // calls of a wrapped model under any name
   std::unordered_map<const Node*, std::set<const Node*>> applied_;  // by origin: the calls of what it created
 };

@@ -108,6 +108,15 @@ std::string LoaderUse::loader_in(const std::string& text) const {
   return text + "." + attribute;
 }
 
+std::vector<const Node*> TorchProgram::training_loops() const {
+  std::vector<const Node*> found;
+  for (const TorchLoop& loop : loops)
+    if (loop.trains) found.push_back(loop.loop);
+  for (const TorchShare& share : shares)
+    if (std::find(found.begin(), found.end(), share.loop) == found.end()) found.push_back(share.loop);
+  return found;
+}
+
 const TorchLoader* TorchProgram::loader_of(const Node* call) const {
   for (const TorchLoader& loader : loaders)
     if (loader.call == call) return &loader;

@@ -3,54 +3,12 @@
 #include <algorithm>
 #include <functional>
 #include <set>
-#include <utility>
 
 #include "telar/weave/torch/unknown_batches.h"
 
 namespace telar::weave {
 
 namespace {
-
-using Entry = std::pair<const Node*, const Node*>;  // a function, and the call through which it was entered
-
-/// Whether a call has arguments that cannot be known: `f(*args, **kwargs)`.
-bool passes_unknown(const Node* call) {
-  const auto& values = call->list("args");
-  const auto& names = call->list("keywords");
-  return std::any_of(values.begin(), values.end(), [](const Node* one) { return one->is(Kind::starred); }) ||
-         std::any_of(names.begin(), names.end(), [](const Node* one) { return one->text.empty(); });
-}
-
-/// Whether a call of the function around `node` switches it off: `if optimizer is not None: …`, and the call
-/// passes no optimizer, where None is the default, or passes None or False.
-bool is_switched_off(const Names& names, const Node* node, const Node* call) {
-  const Node* function = call == nullptr ? nullptr : function_of(node);
-  if (function == nullptr || names.called_function(call) != function) return false;
-  if (passes_unknown(call)) return false;
-  const auto is_off = [](const Node* value) {
-    return value->literal == Literal::null || (value->literal == Literal::boolean && value->text == "False");
-  };
-  const auto& parameters = function->child("args")->list("args");
-  const auto& defaults = function->child("args")->list("defaults");
-  for (const Node* around = node; around != function; around = around->parent) {
-    if (!around->parent->is(Kind::if_) || around->role != "body") continue;
-    const auto test = names.tree().text(*around->parent->child("test"));
-    // `self`, unless the class is called: Trainer.step(trainer, batch)
-    const Node* callee = call->child("func");
-    const Node* owner = callee->is(Kind::attribute) ? names.definition(callee->child("value")) : nullptr;
-    const bool of_class = owner != nullptr && owner->is(Kind::class_def);
-    const int skipped = class_of(function) != nullptr && !of_class ? 1 : 0;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      const std::string name(parameters[i]->text);
-      if ((test != name && test != name + " is not None") || assigns(function, name)) continue;
-      const Node* given = names.argument(call, name, static_cast<int>(i) - skipped);
-      if (given != nullptr) return is_off(given);
-      const size_t without = parameters.size() - defaults.size();
-      return i >= without && is_off(defaults[i - without]);
-    }
-  }
-  return false;
-}
 
 class TorchReader {
  public:
@@ -59,7 +17,7 @@ class TorchReader {
   TorchProgram read() {
     for (const Node* call : names_.calls()) read_call(call);
     program_.passers = read_passers(names_, program_.loaders);
-    for (TorchOptimizer& optimizer : program_.optimizers) read_models(optimizer);
+    read_models(names_, program_);
     for (const Node& node : names_.tree().nodes()) {
       if (node.is(Kind::for_)) read_loop(&node);
     }
@@ -97,112 +55,6 @@ class TorchReader {
           call,
           "this class is derived from DataLoader; use DataLoader itself, so that its samples can be divided");
     }
-  }
-
-  /// The objects whose `.parameters()` an expression uses, followed through variables.
-  void receivers(const Node* expression, std::vector<const Node*>& found, int depth) const {
-    walk(*expression, [&](const Node& node) {
-      if (node.is(Kind::call)) {
-        const Node* function = node.child("func");
-        if (function->is(Kind::attribute) &&
-            (function->text == "parameters" || function->text == "named_parameters")) {
-          found.push_back(function->child("value"));
-          return false;
-        }
-        const Node* own = names_.called_function(&node);
-        if (own != nullptr && depth > 0) {
-          walk(*own, [&](const Node& inner) {
-            if (inner.is(Kind::return_) && inner.child("value") != nullptr)
-              receivers(inner.child("value"), found, depth - 1);
-            return true;
-          });
-        }
-      }
-      if (node.is(Kind::name) && !node.store && depth > 0) {
-        for (const Value& value : names_.values(names_.place(&node))) {
-          if (value.node->is_function() || value.node->is(Kind::class_def)) continue;
-          // A module is not a collection of parameters.
-          const bool is_call_of_class =
-              value.node->is(Kind::call) && names_.definition(value.node->child("func")) != nullptr;
-          if (!is_call_of_class && value.node != expression) receivers(value.node, found, depth - 1);
-        }
-        for (const Node* mention : names_.mentions(names_.place(&node))) {
-          // params.append(…), params += …
-          const Node* attribute = mention->parent;
-          if (attribute->is(Kind::attribute) &&
-              (attribute->text == "append" || attribute->text == "extend") &&
-              attribute->parent->is(Kind::call)) {
-            for (const Node* given : attribute->parent->list("args")) receivers(given, found, depth - 1);
-          }
-        }
-      }
-      return true;
-    });
-  }
-
-  void read_models(TorchOptimizer& optimizer) {
-    const Node* parameters = names_.argument(optimizer.call, "params", 0);
-    if (parameters == nullptr)
-      refuse(optimizer.call, "pass the parameters as its first argument, as in model.parameters()");
-    std::vector<const Node*> found;
-    receivers(parameters, found, 4);
-    for (const Node* receiver : found) add_model(optimizer, receiver);
-    if (optimizer.models.empty()) {
-      refuse(optimizer.call, why_no_module(names_, parameters));
-    }
-  }
-
-  void add_model(TorchOptimizer& optimizer, const Node* receiver) {
-    // For model.features.parameters(), the whole model is wrapped.
-    const Node* base = receiver;
-    for (const Node* inner = receiver; inner->is(Kind::attribute) || inner->is(Kind::subscript);) {
-      inner = inner->child("value");
-      if (is_module(inner)) base = inner;
-    }
-    const Node* created = optimizer.call;
-    if (base->is(Kind::name) && base->text == "self") {
-      created = call_of_method(optimizer.call);
-      base = created->child("func")->child("value");
-    }
-    const int place = names_.place(base);
-    if (place < 0) refuse(optimizer.call, "assign the model to a variable before its parameters are used");
-    const auto origins = names_.origins(base);
-    size_t index = 0;
-    while (index < program_.models.size() && program_.models[index].place != place) ++index;
-    if (index == program_.models.size()) {
-      program_.models.push_back({place, std::string(names_.tree().text(*base)), origins, created});
-    }
-    if (std::find(optimizer.models.begin(), optimizer.models.end(), index) == optimizer.models.end()) {
-      optimizer.models.push_back(index);
-    }
-  }
-
-  /// The call `model.configure_optimizers(…)` of the method in which the module creates its optimizer.
-  const Node* call_of_method(const Node* made) const {
-    const Node* function = function_of(made);
-    const auto callers = function == nullptr ? std::vector<const Node*>() : names_.calls_of(function);
-    const Node* callee = callers.size() == 1 ? callers[0]->child("func") : nullptr;
-    const Node* receiver =
-        callee != nullptr && callee->is(Kind::attribute) ? callee->child("value") : nullptr;
-    if (receiver == nullptr || (receiver->is(Kind::name) && receiver->text == "self") ||
-        names_.place(receiver) < 0)
-      refuse(made, "the module creates its own optimizer; create the optimizer where the module is created");
-    return callers[0];
-  }
-
-  /// Whether an expression holds an instance of a class, not a plain container.
-  bool is_module(const Node* expression) const {
-    for (const Node* origin : names_.origins(expression)) {
-      if (origin->is(Kind::class_def)) {
-        if (names_.derives(origin, {"torch.nn.Module"})) return true;
-        continue;
-      }
-      if (!origin->is(Kind::call)) continue;
-      const Node* own = names_.definition(origin->child("func"));
-      if (own != nullptr && own->is(Kind::class_def) && !names_.derives(own, {"torch.nn.Module"})) continue;
-      return true;
-    }
-    return false;
   }
 
   /// The loaders that an expression may be, or whose batches it passes on.
@@ -341,6 +193,7 @@ class TorchReader {
   /// The batch of a backward pass outside all loops over a DataLoader has an unknown source.
   void check_every_backward() {
     if (program_.optimizers.empty()) return;
+    std::vector<const Node*> alone;
     for (const Node* backward : program_.backwards) {
       if (in_training_loop(backward, 6)) continue;
       for (const Node* call : names_.calls()) {
@@ -348,13 +201,13 @@ class TorchReader {
         if (same_function && draws_in_loop(call, [](const TorchLoader&) { return true; }))
           refuse_drawing(call);
       }
-      std::string why;
-      if (trains_by_loops() || program_.share) {
-        refuse(backward, why_not_divided(names_, program_, backward, why));
-      }
-      program_.share = read_share(names_, program_, backward, why);
-      if (!program_.share) refuse(backward, why_not_divided(names_, program_, backward, why));
+      if (trains_by_loops()) refuse(backward, why_not_divided(names_, program_, backward, ""));
+      alone.push_back(backward);
     }
+    const Node* refused = nullptr;
+    std::string why;
+    program_.shares = read_shares(names_, program_, alone, refused, why);
+    if (refused != nullptr) refuse(refused, why_not_divided(names_, program_, refused, why));
     for (const Node* call : names_.calls())
       if (draws_in_loop(call, [](const TorchLoader& loader) { return loader.trains; })) refuse_drawing(call);
   }
@@ -400,48 +253,7 @@ class TorchReader {
   TorchProgram program_;
 };
 
-/// `entered`: the call through which the walk came to `node`; null at its beginning.
-bool reaches_within(const Names& names, const Node* node, const Node* entered,
-                    const std::function<bool(const Node*)>& wanted, std::set<Entry>& seen) {
-  bool found = false;
-  walk(*node, [&](const Node& inner) {
-    if (found) return false;
-    if (!inner.is(Kind::call)) return true;
-    if (is_switched_off(names, &inner, entered)) return false;
-    if (wanted(&inner)) {
-      found = true;
-      return false;
-    }
-    const auto enter = [&](const Node* function) {
-      if (function != nullptr && seen.emplace(function, &inner).second)
-        found = found || reaches_within(names, function, &inner, wanted, seen);
-    };
-    enter(names.called_function(&inner));
-    // A function that is passed as an argument may be called there: optimizer.step(closure).
-    for (const Node* given : inner.list("args")) {
-      const Node* function = names.definition(given);
-      if (function != nullptr && function->is_function()) enter(function);
-    }
-    return true;
-  });
-  return found;
-}
-
 }  // namespace
-
-bool reaches(const Names& names, const Node* node, const std::function<bool(const Node*)>& wanted) {
-  std::set<Entry> seen;
-  return reaches_within(names, node, nullptr, wanted, seen);
-}
-
-bool assigns(const Node* function, std::string_view name) {
-  bool found = false;
-  walk(*function, [&](const Node& node) {
-    found = found || (node.is(Kind::name) && node.store && node.text == name);
-    return !found;
-  });
-  return found;
-}
 
 bool is_backward(const Node* call) {
   const Node* function = call->child("func");

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "telar/weave/python/names.h"
+#include "telar/weave/torch/reach.h"
 #include "telar/weave/torch/shares.h"
 #include "telar/weave/write/edits.h"
 
@@ -66,17 +65,22 @@ struct TorchProgram {
   std::vector<TorchLoader> loaders;
   std::vector<TorchPasser> passers;
   std::vector<TorchLoop> loops;
-  std::optional<TorchShare> share;  ///< the training step, if it has no loader
+  std::vector<TorchShare> shares;  ///< the training steps, if they have no loader
   std::vector<const Node*> schedulers;
   std::vector<const Node*> backwards;  ///< the backward passes that something runs
 
   /// The loader that a call creates, or whose batches the object that it creates passes on; null if none.
   const TorchLoader* loader_of(const Node* call) const;
+  /// The loops around training steps, with a loader or without.
+  std::vector<const Node*> training_loops() const;
 };
 
 /// Reads a PyTorch script. Throws Refusal if weave does not understand how it trains. `divides`: the
 /// processes divide the samples, so it must be known where each batch comes from.
 TorchProgram read_torch(const Names& names, bool divides = true);
+
+/// Adds the models of a program's optimizers. Throws Refusal.
+void read_models(const Names& names, TorchProgram& program);
 
 /// The objects that pass on the batches of these loaders.
 std::vector<TorchPasser> read_passers(const Names& names, const std::vector<TorchLoader>& loaders);
@@ -89,12 +93,6 @@ std::string optimizer_name(const Names& names, const Node* call);
 bool has_backward(const Names& names);
 /// Whether a program trains with PyTorch: it has a backward pass, and an optimizer of torch.optim.
 bool trains_with_torch(const Names& names);
-
-/// Whether a node, or a function of the program that it calls, contains a call for which `wanted` is true.
-bool reaches(const Names& names, const Node* node, const std::function<bool(const Node*)>& wanted);
-
-/// Whether a function assigns to a variable of this name.
-bool assigns(const Node* function, std::string_view name);
 
 /// Whether a call is `x.backward(…)` or `scaler.scale(x).backward()`.
 bool is_backward(const Node* call);

@@ -66,6 +66,25 @@ std::string average_gradients(TorchWeaving& w, const Node* at) {
   return name;
 }
 
+std::string of_first_rank(TorchWeaving& w, const Node* at) {
+  std::string name = w.names.fresh("of_first_rank");
+  const std::string torch = w.dialect.module_name("torch", at);
+  const std::string& module = w.dialect.module();
+  const std::string moved = ".to(value) if " + torch + ".is_tensor(value) else ";
+  w.dialect.use(at);
+  if (w.dialect.is_horovod()) {
+    w.dialect.function({"def " + name + "(value):", "    first = " + module + ".broadcast_object(value)",
+                        "    return first" + moved + "first"},
+                       at);
+  } else {
+    w.dialect.function(
+        {"def " + name + "(value):", "    first = [value]", "    " + module + ".broadcast_object_list(first)",
+         "    return first[0]" + moved + "first[0]"},
+        at);
+  }
+  return name;
+}
+
 std::string gather_over_ranks(TorchWeaving& w, const Node* at) {
   std::string name = w.names.fresh("gather_over_ranks");
   const std::string& module = w.dialect.module();

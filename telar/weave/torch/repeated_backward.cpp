@@ -27,14 +27,13 @@ class Passes {
 
   /// Whether several backward passes precede a step.
   bool follow_all() {
-    for (const TorchLoop& loop : w_.program.loops) {
-      if (!loop.trains) continue;
+    for (const Node* loop : w_.program.training_loops()) {
       prepared_.clear();
       stale_.clear();
       passed_.clear();
       flows_.clear();
       // Twice, because a backward pass may follow one of the batch before.
-      for (int round = 0; round < 2; ++round) follow(loop.loop->list("body"));
+      for (int round = 0; round < 2; ++round) follow(loop->list("body"));
     }
     return several_;
   }

@@ -10,51 +10,7 @@ namespace {
 
 using Words = std::unordered_set<std::string_view>;
 
-/// Layers of torch.nn that treat each row of their input by itself. (Batch norm in training is the exception
-/// that every data-parallel training has.)
-const Words& layers() {
-  static const Words names = {"Linear",
-                              "Bilinear",
-                              "Identity",
-                              "Dropout",
-                              "Dropout1d",
-                              "Dropout2d",
-                              "AlphaDropout",
-                              "BatchNorm1d",
-                              "BatchNorm2d",
-                              "LayerNorm",
-                              "Embedding",
-                              "Conv1d",
-                              "Conv2d",
-                              "Conv3d",
-                              "ConvTranspose2d",
-                              "MaxPool1d",
-                              "MaxPool2d",
-                              "AvgPool1d",
-                              "AvgPool2d",
-                              "AdaptiveAvgPool1d",
-                              "AdaptiveAvgPool2d",
-                              "AdaptiveMaxPool2d",
-                              "ReLU",
-                              "ReLU6",
-                              "LeakyReLU",
-                              "PReLU",
-                              "RReLU",
-                              "ELU",
-                              "SELU",
-                              "CELU",
-                              "GELU",
-                              "SiLU",
-                              "Mish",
-                              "Sigmoid",
-                              "LogSigmoid",
-                              "Tanh",
-                              "Hardtanh",
-                              "Softplus",
-                              "Softsign",
-                              "Hardswish"};
-  return names;
-}
+constexpr int kMean = -2;  // asks whether a value is a mean; not a part of a tuple
 
 /// Functions and methods that treat each element by itself.
 const Words& functions() {
@@ -99,29 +55,10 @@ std::string_view function_name(const std::string& qualified) {
   return "";
 }
 
-bool is_number(const Node* node, std::string_view text) {
-  return node != nullptr && node->literal == Literal::number && node->text == text;
-}
-
-/// Whether the operator between two expressions is `**`.
-bool is_power(const Tree& tree, const Node* left, const Node* right) {
-  return std::string_view(tree.source()).substr(left->end, right->begin - left->end).find("**") !=
+/// The operator between two expressions, where the tree does not have it.
+bool is_operator(const Tree& tree, const Node* left, const Node* right, std::string_view text) {
+  return std::string_view(tree.source()).substr(left->end, right->begin - left->end).find(text) !=
          std::string_view::npos;
-}
-
-bool is_minus_one(const Names& names, const Node* node) {
-  return node != nullptr && names.tree().text(*node) == "-1";
-}
-
-/// `x.size(0)`, `x.shape[0]`, `len(x)`
-bool counts_rows(const Names& names, const Node* node) {
-  if (node->is(Kind::subscript))
-    return node->child("value")->is(Kind::attribute) && node->child("value")->text == "shape" &&
-           is_number(node->child("slice"), "0");
-  if (!node->is(Kind::call) || node->list("args").size() != 1) return false;
-  const Node* function = node->child("func");
-  return names.qualified(function) == "len" ||
-         (function->is(Kind::attribute) && function->text == "size" && is_number(node->list("args")[0], "0"));
 }
 
 /// Options of a loss with which it stays a mean over its elements. `weight` and `ignore_index` divide by
@@ -134,71 +71,28 @@ bool are_harmless(const Node* call) {
   });
 }
 
-/// Whether a dimension that a call is given is not that of the rows.
-bool is_not_of_rows(const Names& names, const Node* call, int position) {
-  const Node* dim = names.argument(call, "dim", position);
-  return dim != nullptr && (is_number(dim, "1") || is_number(dim, "2") || is_minus_one(names, dim));
-}
-
-bool treats_rows_alone_in(const Names& names, const Node* made, int depth);
-
-/// Whether forward() of a class of the program only applies such layers to its arguments.
-bool has_forward_by_rows(const Names& names, const Node* owner, int depth) {
-  const Node* forward = names.method(owner, "forward");
-  if (forward == nullptr || depth == 0) return false;
-  const Nodes parameters = forward->child("args")->list("args");
-  const auto is_input = [&](const Node* expression) {
-    return expression->is(Kind::name) && expression->text != "self" &&
-           std::any_of(parameters.begin(), parameters.end(),
-                       [&](const Node* one) { return one->text == expression->text; }) &&
-           !assigns(forward, expression->text);
-  };
-  const auto count_inputs = [&](const Node* call) {
-    const auto origins = names.origins(call->child("func"));
-    const bool alone = !origins.empty() && std::all_of(origins.begin(), origins.end(), [&](const Node* made) {
-      return treats_rows_alone_in(names, made, depth - 1);
-    });
-    return alone ? call->list("args").size() : 0;
-  };
-  RowWise rows(names, forward, is_input, count_inputs);
-  bool returns = false;
-  bool holds = true;
-  walk(*forward, [&](const Node& node) {
-    if (&node != forward && (node.is_function() || node.is(Kind::lambda))) return holds = false;
-    const bool known = node.is(Kind::return_) || node.is(Kind::assign) || node.is(Kind::expr);
-    if (node.is_statement() && &node != forward && !known) holds = false;
-    if (!node.is(Kind::return_)) return holds;
-    returns = true;
-    holds = holds && node.child("value") != nullptr && rows.has_rows(node.child("value"));
-    return holds;
-  });
-  return holds && returns;
-}
-
-bool is_layer_of_torch(const Names& names, const Node* made) {
-  const std::string_view name = last_of(names.callee(made), "torch.nn.");
-  if (layers().contains(name)) return true;
-  if (name == "Flatten") return made->list("args").empty() && made->list("keywords").empty();
-  // No recurrent layers: if they are given a single sequence, its rows are not samples.
-  return (name == "Softmax" || name == "LogSoftmax") && is_not_of_rows(names, made, 0);
-}
-
-/// Whether what a call creates treats each row of its input by itself.
-bool treats_rows_alone_in(const Names& names, const Node* made, int depth) {
-  if (!made->is(Kind::call) || depth == 0) return false;
-  if (is_layer_of_torch(names, made)) return true;
-  if (last_of(names.callee(made), "torch.nn.") == "Sequential") {
-    const Nodes parts = made->list("args");
-    return !parts.empty() && std::all_of(parts.begin(), parts.end(), [&](const Node* part) {
-      const auto origins = names.origins(part);
-      return !part->is(Kind::starred) && !origins.empty() &&
-             std::all_of(origins.begin(), origins.end(),
-                         [&](const Node* one) { return treats_rows_alone_in(names, one, depth - 1); });
-    });
+/// The index of the part that an assignment takes for a name: `out, (state, cell) = lstm(x)` takes part 1
+/// for both.
+int part_of(const Value& value, std::string_view name) {
+  const Node* statement = statement_of(value.node);
+  if (value.part < 0 || !statement->is(Kind::assign)) return value.part;
+  for (const Node* target : statement->list("targets")) {
+    for (size_t i = 0; i < target->list("elts").size(); ++i) {
+      const Nodes within = target->list("elts")[i]->list("elts");
+      if (std::any_of(within.begin(), within.end(), [&](const Node* one) { return one->text == name; }))
+        return static_cast<int>(i);
+    }
   }
-  const Node* owner = names.definition(made->child("func"));
-  return owner != nullptr && owner->is(Kind::class_def) && names.derives(owner, {"torch.nn.Module"}) &&
-         has_forward_by_rows(names, owner, depth);
+  return value.part;
+}
+
+/// Whether an expression holds a parameter of a module, `self.bias`.
+bool is_parameter(const Names& names, const Node* expression) {
+  const auto origins = names.origins(expression);
+  return expression->is(Kind::attribute) && !origins.empty() &&
+         std::all_of(origins.begin(), origins.end(), [&](const Node* one) {
+           return one->is(Kind::call) && names.callee(one) == "torch.nn.Parameter";
+         });
 }
 
 }  // namespace
@@ -223,97 +117,220 @@ bool is_setting(const Names& names, const Node* expression) {
   });
 }
 
-bool treats_rows_alone(const Names& names, const Node* call) {
-  const auto origins = names.origins(call->child("func"));
-  return !origins.empty() && std::all_of(origins.begin(), origins.end(), [&](const Node* made) {
-    return treats_rows_alone_in(names, made, 6);
+std::vector<Value> values_before(const Names& names, const Node* scope, const Node* name, bool& is_certain) {
+  const Node* reader = statement_of(name);
+  // Whether a statement always runs before the reader, in the same round of the loops around both.
+  const auto precedes = [&](const Node* statement) {
+    if (statement == reader || statement->begin >= reader->begin) return false;
+    for (const Node* around = reader; around != nullptr && around != scope; around = around->parent)
+      if (around->parent == statement->parent && around->role == statement->role) return true;
+    return false;
+  };
+  std::vector<Value> all;
+  const Node* last = nullptr;
+  for (const Value& value : names.values(names.place(name))) {
+    if (!is_inside(value.node, scope) || value.node == scope) continue;
+    const Node* statement = statement_of(value.node);
+    if (statement == scope && scope->is_function()) continue;  // a parameter's default
+    all.push_back(value);
+    if (!value.augmented && precedes(statement) && (last == nullptr || statement->begin > last->begin))
+      last = statement;
+  }
+  is_certain = last != nullptr;
+  // Of the others, those between, and those of an earlier round of a loop that does not contain the last one.
+  std::erase_if(all, [&](const Value& value) {
+    const Node* statement = statement_of(value.node);
+    if (statement == last) return false;
+    if (statement->begin < reader->begin) return last != nullptr && statement->begin < last->begin;
+    for (const Node* around = reader; around != nullptr && around != scope; around = around->parent) {
+      const bool loops = around->is(Kind::for_) || around->is(Kind::while_);
+      if (loops && is_inside(statement, around) && (last == nullptr || !is_inside(last, around)))
+        return false;
+    }
+    return true;
   });
+  return all;
 }
 
-/// Whether a condition holds for all values that a name is assigned in the scope.
-bool RowWise::follow(const Node* name, const std::function<bool(const Value&)>& holds) {
-  bool assigned = false;
-  for (const Value& value : names_.values(names_.place(name))) {
-    if (!is_inside(value.node, scope_)) continue;
-    assigned = true;
-    const Node* statement = statement_of(value.node);
-    if (value.augmented || value.element || !statement->is(Kind::assign)) return fail(name);
-    followed_.insert(names_.place(name));
-    statements_.insert(statement);
-    // x = relu(x): the value within is an earlier one of the same name.
-    if (!seen_.emplace(value.node, value.part).second) continue;
-    if (!holds(value)) return false;
+/// Visits all values that a variable may have, as far as the scope assigns them; false if one is not
+/// understood, or if there is none.
+template <typename Visit>
+bool RowWise::follow(const Node* name, const Visit& visit) {
+  bool is_certain = false;
+  const std::vector<Value> values = values_before(names_, scope_, name, is_certain);
+  const int place = names_.place(name);
+  for (const Value& value : values) {
+    followed_.insert(place);
+    statements_.insert(statement_of(value.node));
+    if (!visit(value)) return false;
   }
-  return assigned ? true : fail(name);
+  if (values.empty() || is_certain) return !values.empty() || fail(name);
+  // It may also have the value from before.
+  const auto& all = names_.values(place);
+  const bool is_inner =
+      std::all_of(all.begin(), all.end(), [&](const Value& value) { return is_inside(value.node, scope_); });
+  return is_inner || names_.is_parameter(place) || fail(name);
+}
+
+RowWise::Answer RowWise::rows_of_name(const Node* name) {
+  Answer found;
+  bool agree = true;
+  const auto add = [&](const Answer& one) {
+    agree = agree && one && (!found || *found == *one);
+    found = one;
+    return agree;
+  };
+  const bool known = follow(name, [&](const Value& value) {
+    if (value.augmented && is_setting(names_, value.node)) return true;
+    const int part = part_of(value, name->text);
+    // x = relu(x): the value within is an earlier one of the same name.
+    if (in_progress_.contains({value.node, part})) return true;
+    return add(rows_of(value, name->text));
+  });
+  if (!known || !agree) return none(name);
+  bool is_certain = false;
+  values_before(names_, scope_, name, is_certain);
+  const int place = names_.place(name);
+  if (!is_certain && names_.is_parameter(place) && scope_->is_function()) {
+    for (const Node* parameter : scope_->child("args")->list("args"))
+      if (parameter->text == name->text && !add(input_(parameter))) return none(name);
+  }
+  return found ? found : none(name);
+}
+
+RowWise::Answer RowWise::rows_of(const Value& value, std::string_view name) {
+  return value.element ? rows_of_iterated(value) : rows(value.node, part_of(value, name));
+}
+
+RowWise::Answer RowWise::rows(const Node* expression, int part) {
+  if (const Answer input = input_(expression)) return input;
+  const std::pair<const Node*, int> question = {expression, part};
+  if (const auto known = known_.find(question); known != known_.end()) return known->second;
+  if (!in_progress_.insert(question).second) return std::nullopt;
+  const Answer answer = [&]() -> Answer {
+    switch (expression->kind) {
+      case Kind::name: return rows_of_name(expression);
+      case Kind::tuple:
+        return part >= 0 && static_cast<size_t>(part) < expression->list("elts").size()
+                   ? rows(expression->list("elts")[static_cast<size_t>(part)])
+                   : none(expression);
+      case Kind::unary_op: return rows(expression->child("operand"));
+      case Kind::bin_op: return rows_of_operation(expression);
+      case Kind::subscript: return rows_of_subscript(expression);
+      case Kind::call: return rows_of_call(expression, part);
+      default: return none(expression);
+    }
+  }();
+  in_progress_.erase(question);
+  return known_[question] = answer;
 }
 
 bool RowWise::has_rows(const Node* expression, int part) {
-  if (is_input_(expression)) return true;
-  switch (expression->kind) {
-    case Kind::name:
-      return follow(expression, [&](const Value& value) { return has_rows(value.node, value.part); });
-    case Kind::tuple:
-      return part >= 0 && static_cast<size_t>(part) < expression->list("elts").size()
-                 ? has_rows(expression->list("elts")[static_cast<size_t>(part)])
-                 : fail(expression);
-    case Kind::unary_op: return has_rows(expression->child("operand"));
-    case Kind::bin_op: {
-      const Node* left = expression->child("left");
-      const Node* right = expression->child("right");
-      const Node* op = expression->child("op");
-      const bool known = op->is(Kind::add) || op->is(Kind::sub) || op->is(Kind::mult) || op->is(Kind::div) ||
-                         is_power(names_.tree(), left, right);
-      if (!known) return fail(expression);  // a @ b mixes rows
-      if (is_setting(names_, left)) return has_rows(right);
-      if (is_setting(names_, right)) return has_rows(left);
-      return has_rows(left) && has_rows(right);
-    }
-    case Kind::subscript: {  // x[:, -1]
-      const Node* slice = expression->child("slice");
-      const bool all = slice->is(Kind::tuple) && names_.tree().text(*slice->list("elts")[0]) == ":";
-      return all ? has_rows(expression->child("value")) : fail(expression);
-    }
-    case Kind::call: return rows_of_call(expression, part);
-    default: return fail(expression);
-  }
+  const Answer found = rows(expression, part);
+  return found && found->axis == 0;
 }
 
-bool RowWise::rows_of_call(const Node* call, int part) {
+RowWise::Answer RowWise::rows_of_operation(const Node* operation) {
+  const Node* left = operation->child("left");
+  const Node* right = operation->child("right");
+  const Node* op = operation->child("op");
+  const bool known = op->is(Kind::add) || op->is(Kind::sub) || op->is(Kind::mult) || op->is(Kind::div) ||
+                     is_operator(names_.tree(), left, right, "**");
+  if (!known) {  // a @ b mixes rows, unless b is a parameter
+    const bool projects = is_operator(names_.tree(), left, right, "@") && is_parameter(names_, right);
+    return projects && has_rows(left) ? rows(left) : none(operation);
+  }
+  if (is_rowless(left)) return rows(right);
+  if (is_rowless(right)) return rows(left);
+  return common({rows(left), rows(right)}, operation);
+}
+
+/// Whether a tensor has nothing to do with the samples: a parameter, or numbers of positions and what
+/// layers make of them.
+bool RowWise::is_rowless(const Node* expression, int depth) {
+  if (depth == 0) return false;
+  if (is_setting(names_, expression) || is_parameter(names_, expression)) return true;
+  if (expression->is(Kind::subscript)) return is_rowless(expression->child("value"), depth - 1);
+  if (expression->is(Kind::bin_op))
+    return is_rowless(expression->child("left"), depth - 1) &&
+           is_rowless(expression->child("right"), depth - 1);
+  if (expression->is(Kind::name)) {
+    bool is_certain = false;
+    const auto values = values_before(names_, scope_, expression, is_certain);
+    return is_certain && std::all_of(values.begin(), values.end(), [&](const Value& value) {
+             return value.part < 0 && !value.element && !value.augmented && is_rowless(value.node, depth - 1);
+           });
+  }
+  if (!expression->is(Kind::call)) return false;
+  const Node* function = expression->child("func");
+  const Nodes given = expression->list("args");
+  const std::string callee = names_.callee(expression);
+  if (callee == "torch.arange" || callee == "torch.linspace") return true;
+  if (callee.starts_with("math.") || callee.starts_with("numpy.sqrt"))
+    return std::all_of(given.begin(), given.end(),
+                       [&](const Node* one) { return is_rowless(one, depth - 1); });
+  if (!callee.empty() || !function->is(Kind::attribute)) return false;
+  const auto made = names_.origins(function);
+  const bool is_layer = !made.empty() && std::all_of(made.begin(), made.end(), [&](const Node* one) {
+    return one->is(Kind::call) && names_.callee(one).starts_with("torch.nn.");
+  });
+  if (is_layer) return given.size() == 1 && is_rowless(given[0], depth - 1);
+  return (keepers().contains(function->text) || function->text == "unsqueeze") &&
+         is_rowless(function->child("value"), depth - 1);
+}
+
+RowWise::Answer RowWise::common(const std::vector<Answer>& all, const Node* at) {
+  if (all.empty()) return none(at);
+  for (const Answer& one : all)
+    if (!one || !(*one == *all.front())) return none(at);
+  return all.front();
+}
+
+RowWise::Answer RowWise::rows_of_call(const Node* call, int part) {
   const Node* function = call->child("func");
   const Nodes given = call->list("args");
   const std::string qualified = names_.qualified(function);
   const std::string_view name = function_name(qualified);
-  if (name == "cat" && !given.empty() && is_not_of_rows(names_, call, 1)) {
-    const Nodes parts = given[0]->list("elts");
-    return !parts.empty() &&
-           std::all_of(parts.begin(), parts.end(), [&](const Node* one) { return has_rows(one); });
+  if (name == "zeros" || name == "ones") return rows_of_new(call);
+  if (!name.empty() && !given.empty()) {
+    if (functions().contains(name)) return rows(given[0]);
+    const std::vector<const Node*> others(given.begin() + 1, given.end());
+    const bool joins = name == "cat" || name == "concat" || name == "stack";
+    const Answer found = joins ? rows_of_list(given[0]) : rows(given[0]);
+    if (!found) return none(call);
+    if (name == "bmm")
+      return found->axis == 0 && others.size() == 1 && has_rows(others[0]) ? found : none(call);
+    return shaped(name, *found, others, call);
   }
-  if (!given.empty() && (functions().contains(name) ||
-                         ((name == "softmax" || name == "log_softmax") && is_not_of_rows(names_, call, 1)) ||
-                         (name == "flatten" && given.size() == 2 && is_number(given[1], "1"))))
-    return has_rows(given[0]);
-  const std::string_view shape = function->is(Kind::attribute) && qualified.empty() ? function->text : "";
-  if (shape == "view" || shape == "reshape") {
-    const bool keeps = !given.empty() && (is_minus_one(names_, given[0]) || counts_rows(names_, given[0]));
-    return keeps ? has_rows(function->child("value")) : fail(call);
+  const std::string_view method = function->is(Kind::attribute) && qualified.empty() ? function->text : "";
+  if (keepers().contains(method) || functions().contains(method)) return rows(function->child("value"));
+  static const Words shapes = {"view",    "reshape",   "squeeze", "unsqueeze", "flatten",
+                               "permute", "transpose", "mean",    "sum"};
+  if (shapes.contains(method)) {
+    const Answer found = rows(function->child("value"));
+    return found ? shaped(method, *found, {given.begin(), given.end()}, call) : none(call);
   }
-  if (shape == "squeeze" || shape == "unsqueeze") {
-    const bool keeps =
-        given.empty() ? shape == "squeeze" : is_number(given[0], "1") || is_minus_one(names_, given[0]);
-    return keeps ? has_rows(function->child("value")) : fail(call);
+  return rows_of_layers(call, part);
+}
+
+/// What the model, or a layer, computes.
+RowWise::Answer RowWise::rows_of_layers(const Node* call, int part) {
+  if (call->list("args").empty()) return none(call);
+  RowsOfArguments rows_of_arguments;
+  for (const Node* given : call->list("args")) {
+    const bool is_rowless = given->literal == Literal::null || is_setting(names_, given);
+    if (given->is(Kind::tuple) && has_axes_) {  // the state of an LSTM
+      std::vector<Answer> parts;
+      for (const Node* one : given->list("elts"))
+        if (!in_progress_.contains({one, -1})) parts.push_back(rows(one));  // h, c = cell(x, (h, c))
+      rows_of_arguments.push_back(common(parts, given));
+    } else {
+      rows_of_arguments.push_back(is_rowless ? std::nullopt : rows(given));
+    }
+    if (!is_rowless && !rows_of_arguments.back() && has_axes_) return none(given);
   }
-  if (shape == "flatten") {
-    const bool keeps = given.empty() || is_number(given[0], "1");
-    return keeps ? has_rows(function->child("value")) : fail(call);
-  }
-  if (!shape.empty() && (keepers().contains(shape) || functions().contains(shape)))
-    return has_rows(function->child("value"));
-  if (given.empty() || !call->list("keywords").empty() || part > 0) return fail(call);
-  if (!has_rows(given[0])) return false;
-  const size_t inputs = count_inputs_(call);
-  if (inputs == 0) return fail(call);
-  return std::all_of(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(inputs),
-                     [&](const Node* one) { return has_rows(one); });
+  const Answer found = apply_(call, rows_of_arguments, part);
+  return found ? found : none(call);
 }
 
 /// Whether a value has nothing to do with the samples: a setting, or a norm of the parameters.
@@ -352,10 +369,10 @@ bool RowWise::mean_of_call(const Node* call) {
   const std::string qualified = names_.qualified(function);
   const Nodes given = call->list("args");
   const bool is_reduction = call->list("keywords").empty();
-  if (qualified == "torch.mean" && given.size() == 1 && is_reduction) return has_rows(given[0]);
+  if (qualified == "torch.mean" && given.size() == 1 && is_reduction) return rows(given[0]).has_value();
   if (qualified.empty() && function->is(Kind::attribute) && function->text == "mean" && given.empty() &&
       is_reduction)
-    return has_rows(function->child("value"));
+    return rows(function->child("value")).has_value();
   if (loss_functions().contains(last_of(qualified, "torch.nn.functional.")))
     return compares_rows(call) && (are_harmless(call) || fail(call));
   const auto origins = names_.origins(function);
@@ -372,10 +389,21 @@ bool RowWise::mean_of_call(const Node* call) {
 bool RowWise::is_mean(const Node* expression) {
   switch (expression->kind) {
     case Kind::name:
+      means_.insert(names_.place(expression));
       return follow(expression, [&](const Value& value) {
-        return value.part < 0 ? is_mean(value.node) : fail(value.node);
+        if (value.node->literal == Literal::null) return true;  // loss = None, where forward() has no targets
+        if (!in_progress_.emplace(value.node, kMean).second) return true;  // loss = loss + …, in a loop
+        const bool adds = value.augmented && (statement_of(value.node)->child("op")->is(Kind::add) ||
+                                              statement_of(value.node)->child("op")->is(Kind::sub));
+        const bool of_model =
+            mean_ && value.node->is(Kind::call) && value.part >= 0 && mean_(value.node, value.part);
+        const bool holds = of_model || (value.part < 0 && !value.element && (adds || !value.augmented) &&
+                                        ((adds && is_free(value.node)) || is_mean(value.node)));
+        in_progress_.erase({value.node, kMean});
+        return holds || fail(expression);
       });
-    case Kind::call: return mean_of_call(expression);
+    case Kind::call: return mean_of_call(expression) || (mean_ && mean_(expression, -1));
+    case Kind::unary_op: return is_mean(expression->child("operand"));
     case Kind::bin_op: {
       const Node* left = expression->child("left");
       const Node* right = expression->child("right");

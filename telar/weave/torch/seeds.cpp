@@ -5,6 +5,7 @@
 #include <set>
 
 #include "telar/weave/torch/writer.h"
+#include "telar/weave/write/own_generators.h"
 
 namespace telar::weave {
 
@@ -29,11 +30,12 @@ class Seeds {
     std::vector<std::string> start;
     for (const Generator& one : generators_) agree(one, start);
     w_.dialect.at_start(start);
+    seed_own_generators(w_.names, w_.edits, [&](const Node* call) { return draws_in_training(call); });
     write_workers();
     for (const TorchLoop& loop : w_.program.loops) {
       if (loop.trains) part(loop);
     }
-    if (w_.program.share) part({w_.program.share->loop, {}, {}, nullptr, true});
+    for (const TorchShare& share : w_.program.shares) part({share.loop, {}, {}, nullptr, true});
   }
 
  private:
@@ -75,9 +77,24 @@ class Seeds {
     for (const TorchLoop& loop : w_.program.loops) {
       if (is_inside(node, loop.loop)) return true;
     }
-    if (w_.program.share && is_inside(node, w_.program.share->loop)) return true;
+    for (const Node* loop : w_.program.training_loops()) {
+      if (is_inside(node, loop)) return true;
+    }
     const Node* owner = class_of(node);
     return owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"});
+  }
+
+  /// Whether a call draws for each process by itself: in a step or for a sample, and not the choice of a batch
+  /// that all processes share.
+  bool draws_in_training(const Node* call) const {
+    for (const TorchShare& share : w_.program.shares) {
+      if (std::find(share.draws.begin(), share.draws.end(), call) != share.draws.end()) return false;
+    }
+    const auto is_it = [&](const Node* one) { return one == call; };
+    const auto loops = w_.program.training_loops();
+    return in_training(call) || is_in_worker(w_.names, call) ||
+           std::any_of(loops.begin(), loops.end(),
+                       [&](const Node* loop) { return reaches(w_.names, loop, is_it); });
   }
 
   void agree(const Generator& one, std::vector<std::string>& start) {
@@ -134,7 +151,13 @@ class Seeds {
       const Node* before = loop_to_part_before(loop, one);
       if (before == nullptr || !parted_.insert({before, one.module}).second) continue;
       const std::string text = parting(one, before, before == of_torch);
-      w_.edits.before(*before, {text});
+      // The processes take the first one's draws, which are then those of the script.
+      const bool others_part = std::any_of(w_.program.shares.begin(), w_.program.shares.end(),
+                                           [](const TorchShare& share) { return !share.draws.empty(); });
+      w_.edits.before(*before,
+                      others_part
+                          ? std::vector<std::string>{"if " + w_.dialect.rank(before) + " > 0:", "    " + text}
+                          : std::vector<std::string>{text});
       w_.edits.explain(
           before->line, text,
           w_.dialect.choices().divide_epochs

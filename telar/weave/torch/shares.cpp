@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <deque>
 #include <set>
 
-#include "telar/weave/torch/row_wise.h"
-#include "telar/weave/torch/text_columns.h"
+#include "telar/weave/torch/share_inputs.h"
+#include "telar/weave/torch/share_uses.h"
 #include "telar/weave/torch/writer.h"
 
 namespace telar::weave {
@@ -27,39 +27,74 @@ const Node* steps_loop(const Names& names, const Node* backward) {
   return nullptr;
 }
 
+/// The outermost loop around a training step, where its random numbers begin to differ between the processes.
+const Node* outermost_loop(const Names& names, const Node* loop) {
+  const Node* found = loop;
+  for (const Node* node : way_out(names, loop)) {
+    for (const Node* around = node == loop ? loop : loop_around(node); around != nullptr;
+         around = loop_around(around))
+      found = around;
+  }
+  return found;
+}
+
 class ShareReader {
  public:
-  ShareReader(const Names& names, const TorchProgram& program, const Node* backward)
-      : names_(names), program_(program), backward_(backward) {}
+  ShareReader(const Names& names, const TorchProgram& program, const Node* backward, const Node* loop,
+              bool is_columns)
+      : names_(names),
+        program_(program),
+        backward_(backward),
+        drawn_(names, program, outermost_loop(names, loop)) {
+    share_.loop = loop;
+    step_.is_columns = is_columns;
+  }
 
-  std::optional<TorchShare> read() {
+  /// Whether the step is one whose samples the processes can divide.
+  bool read() {
     const Node* receiver = backward_->child("func")->child("value");
-    statement_ = statement_of(backward_);
+    step_.backward = statement_of(backward_);
     share_.backward = backward_;
-    share_.loop = steps_loop(names_, backward_);
-    if (share_.loop == nullptr || !receiver->is(Kind::name) || !statement_->is(Kind::expr))
-      return std::nullopt;
-    share_.loss_name = receiver->text;
-    function_ = function_of(backward_);
-    inner_loop_ = is_inside(backward_, share_.loop) ? share_.loop : nullptr;
-    scope_ = inner_loop_ != nullptr ? inner_loop_ : function_;
-    if (scope_ == nullptr || !find_loss()) return std::nullopt;
-    RowWise rows(
-        names_, scope_, [&](const Node* one) { return is_input(one); },
-        [&](const Node* call) { return inputs_of(call); });
+    if (!step_.backward->is(Kind::expr)) return false;
+    if (receiver->is(Kind::name)) share_.loss_name = receiver->text;
+    step_.function = function_of(backward_);
+    step_.inner_loop = is_inside(backward_, share_.loop) && function_of(share_.loop) == step_.function
+                           ? share_.loop
+                           : nullptr;
+    step_.scope = step_.inner_loop != nullptr ? step_.inner_loop : step_.function;
+    if (step_.scope == nullptr || (receiver->is(Kind::name) && !find_loss())) return false;
+    if (share_.loss == nullptr) share_.loss = step_.backward;  // criterion(model(x), y).backward()
+    drawn_.know(names_.place(receiver));
+    RowWise& rows = rows_.emplace(
+        names_, step_.scope, !step_.is_columns, [&](const Node* one) { return inputs_.input_of(one); },
+        [&](const Node* call, const RowsOfArguments& given, int part) { return apply(call, given, part); },
+        [&](const Node* call, int part) { return is_mean_of_model(call, part); });
     const bool is_mean = rows.is_mean(receiver);
-    if (share_.tensors.empty()) return std::nullopt;
-    if (!is_mean) {
-      fail(rows.culprit(), "weave cannot tell that each sample counts by itself here");
-      return std::nullopt;
-    }
+    if (share_.tensors.empty()) return false;
+    if (!is_mean) return fail(rows.culprit(), "weave cannot tell that each sample counts by itself here");
     statements_ = rows.statements();
+    statements_.insert({step_.backward, share_.loss});
     followed_ = rows.followed();
     for (const Node* name : hidden_) {
-      if (!read_hidden(name)) return std::nullopt;
+      if (!read_hidden(name)) return false;
     }
-    if (!check_uses()) return std::nullopt;
-    share_.is_loss_read = is_loss_read();
+    inputs_.sort();
+    return true;
+  }
+
+  const std::set<const Node*>& statements() const { return statements_; }
+
+  /// The share, if what else reads values of the steps can be given those of all samples. `of_steps`: the
+  /// statements of all steps. `is_alone`: whether there is no other step.
+  std::optional<TorchShare> finish(const std::set<const Node*>& of_steps, bool is_alone) {
+    const Node* culprit = nullptr;
+    std::string reason;
+    const ShareUses uses{statements_, of_steps, followed_, is_alone};
+    if (!read_share_uses(names_, step_, *rows_, drawn_, uses, share_, culprit, reason)) {
+      fail(culprit, reason);
+      return std::nullopt;
+    }
+    share_.draws.assign(drawn_.draws().begin(), drawn_.draws().end());
     if (share_.before == nullptr) share_.before = first_statement();
     return share_;
   }
@@ -76,114 +111,19 @@ class ShareReader {
 
   /// The last assignment of the loss before the backward pass, in the same block.
   bool find_loss() {
-    for (const Node* other : block_of(statement_)) {
-      if (other == statement_) break;
-      if (other->is(Kind::assign) && other->list("targets").size() == 1 &&
-          other->list("targets")[0]->is(Kind::name) && other->list("targets")[0]->text == share_.loss_name)
-        share_.loss = other;
+    const auto is_loss = [&](const Node* target) {
+      return target != nullptr && target->is(Kind::name) && target->text == share_.loss_name;
+    };
+    for (const Node* other : block_of(step_.backward)) {
+      if (other == step_.backward) break;
+      const Nodes targets = other->list("targets");
+      const Nodes parts =
+          targets.size() == 1 ? targets[0]->list("elts") : Nodes{};  // logits, loss = model(x, y)
+      const bool assigns = other->is(Kind::assign) && targets.size() == 1 &&
+                           (is_loss(targets[0]) || std::any_of(parts.begin(), parts.end(), is_loss));
+      if (assigns || (other->is(Kind::aug_assign) && is_loss(other->child("target")))) share_.loss = other;
     }
     return share_.loss != nullptr;
-  }
-
-  // --- inputs of the step
-
-  bool is_input(const Node* expression) {
-    if (expression->is(Kind::name)) return is_whole_tensor(expression);
-    if (expression->is(Kind::subscript)) return is_rows_of_columns(expression);
-    return expression->is(Kind::call) && (is_converted(expression) || is_rows_by_function(expression));
-  }
-
-  /// `torch.from_numpy(x)` of such a variable.
-  bool is_converted(const Node* call) {
-    static constexpr std::array<std::string_view, 5> kMakers = {
-        "torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.Tensor", "torch.autograd.Variable"};
-    const Nodes given = call->list("args");
-    const bool makes = std::find(kMakers.begin(), kMakers.end(), names_.callee(call)) != kMakers.end();
-    if (is_columns_ || !makes || given.size() != 1 || !given[0]->is(Kind::name)) return false;
-    if (names_.place(given[0]) < 0 || is_setting(names_, given[0]) || !stays(given[0]) ||
-        columns_of(names_, given[0]))
-      return false;
-    add(call, given[0]->text, 0);
-    return true;
-  }
-
-  /// A variable that the steps do not change.
-  bool is_whole_tensor(const Node* name) {
-    const int place = names_.place(name);
-    if (is_columns_ || place < 0 || names_.definition(name) != nullptr || is_setting(names_, name))
-      return false;
-    if (!stays(name) || columns_of(names_, name)) return false;
-    add(name, name->text, 0);
-    return true;
-  }
-
-  /// Whether the value of a variable stays the same in the steps.
-  bool stays(const Node* name) const {
-    const auto& mentions = names_.mentions(names_.place(name));
-    return std::none_of(mentions.begin(), mentions.end(), [&](const Node* mention) {
-      const Node* function = function_of(mention);
-      const bool once = function == nullptr || function == function_of(share_.loop);
-      // A function may run at any time.
-      if (once && !is_inside(mention, share_.loop) && !is_inside(mention, scope_)) return false;
-      const Node* parent = mention->parent;
-      const bool changes =
-          parent->is(Kind::attribute) && mention->role == "value" &&
-          (parent->text.ends_with("_") || parent->text == "append" || parent->text == "grad");
-      return mention->store || changes || (parent->is(Kind::subscript) && parent->store);
-    });
-  }
-
-  void add(const Node* mention, std::string_view variable, int dimension) {
-    const std::string text(names_.tree().text(*mention));
-    std::string name(variable);
-    for (const SharedTensor& one : share_.tensors)
-      if (one.name == name && one.text != text) name += "_";
-    const auto known = std::find_if(share_.tensors.begin(), share_.tensors.end(),
-                                    [&](const SharedTensor& one) { return one.text == text; });
-    if (known == share_.tensors.end()) {
-      share_.tensors.push_back({text, name, dimension, {mention}});
-    } else if (std::find(known->mentions.begin(), known->mentions.end(), mention) == known->mentions.end()) {
-      known->mentions.push_back(mention);
-    }
-  }
-
-  /// Whether the step uses tensors as a whole.
-  bool is_whole() const { return !is_columns_ && !share_.tensors.empty(); }
-
-  /// `text[i:i + n]` of a tensor [rows, columns], or `text[:, i:i + n]` of [columns, rows].
-  bool is_rows_of_columns(const Node* subscript) {
-    const Node* name = subscript->child("value");
-    if (!name->is(Kind::name) || !stays(name) || is_whole()) return false;
-    const std::optional<Columns> columns = columns_of(names_, name);
-    if (!columns || !takes_rows(names_, subscript->child("slice"), columns->dimension)) return false;
-    use_columns(name, *columns);
-    return true;
-  }
-
-  void use_columns(const Node* name, const Columns& columns) {
-    is_columns_ = true;
-    size_ = columns.size;
-    add(name, name->text, columns.dimension);
-  }
-
-  /// `get_batch(text, i)`: a function that returns such rows of its argument.
-  bool is_rows_by_function(const Node* call) {
-    const Node* own = names_.called_function(call);
-    if (is_whole() || own == nullptr ||
-        names_.derives(class_of(own) != nullptr ? class_of(own) : own, {"torch.nn.Module"}))
-      return false;
-    const Nodes parameters = own->child("args")->list("args");
-    for (size_t i = 0; i < call->list("args").size() && i < parameters.size(); ++i) {
-      const Node* given = call->list("args")[i];
-      if (!given->is(Kind::name) || !stays(given)) continue;
-      const std::optional<Columns> columns = columns_of(names_, given);
-      if (!columns || class_of(own) != nullptr ||
-          !returns_rows(names_, own, parameters[i]->text, columns->dimension))
-        continue;
-      use_columns(given, *columns);
-      return true;
-    }
-    return false;
   }
 
   // --- the model
@@ -199,20 +139,37 @@ class ShareReader {
     });
   }
 
-  /// Of text in columns, the model may also receive hidden states. It treats columns by themselves, as it
-  /// does the samples of a batch.
-  size_t inputs_of(const Node* call) {
-    const Nodes given = call->list("args");
-    if (!applies_model(call)) return 0;
-    if (!is_columns_) return treats_rows_alone(names_, call) ? given.size() : 0;
-    for (const Node* state : given.subspan(1)) {
+  /// Of rows that are drawn at random, and of text in columns, the model is taken to treat the samples
+  /// alike, as with a loader. Of text in columns, it may also receive hidden states.
+  std::optional<Rows> apply(const Node* call, const RowsOfArguments& given, int part) {
+    if (!step_.is_columns) {
+      const std::optional<Rows> found = apply_layers(names_, call, given, part);
+      const bool is_opaque =
+          inputs_.are_known_samples() && applies_model(call) && may_return(names_, call, part);
+      return found || !is_opaque ? found : std::optional<Rows>(Rows());
+    }
+    if (!applies_model(call) || !given[0] || !call->list("keywords").empty()) return std::nullopt;
+    for (const Node* state : call->list("args").subspan(1)) {
       if (state->is(Kind::tuple)) {
         for (const Node* one : state->list("elts")) hidden_.push_back(detached(one));
       } else {
         hidden_.push_back(detached(state));
       }
     }
-    return has_columns_first(call) ? 1 : 0;
+    return has_columns_first(call) ? std::optional<Rows>(Rows()) : std::nullopt;
+  }
+
+  /// Whether the model itself computes a loss of rows that are drawn at random.
+  bool is_mean_of_model(const Node* call, int part) {
+    if (step_.is_columns || !applies_model(call) || call->list("args").empty()) return false;
+    for (const Node* given : call->list("args"))
+      if (!rows_->has_rows(given)) return false;
+    if (!inputs_.are_known_samples()) return false;
+    const auto origins = names_.origins(call->child("func"));
+    return std::all_of(origins.begin(), origins.end(), [&](const Node* origin) {
+      const Node* owner = origin->is(Kind::call) ? names_.definition(origin->child("func")) : nullptr;
+      return owner != nullptr && owner->is(Kind::class_def) && returns_mean(names_, owner, part);
+    });
   }
 
   /// The variable in `state.detach()`, or in `detach(state)`.
@@ -252,22 +209,22 @@ class ShareReader {
     const char* const reason =
         "a hidden state must begin before the loop with the number of columns, written as where the text is arranged";
     const int place = name->is(Kind::name) ? names_.place(name) : -1;
-    if (place < 0 || names_.is_parameter(place) || inner_loop_ == nullptr) return fail(name, reason);
+    if (place < 0 || names_.is_parameter(place) || step_.inner_loop == nullptr) return fail(name, reason);
     followed_.insert(place);
     const auto& values = names_.values(place);
     // If it begins anew right before the loop, what it is after the loop does not matter.
     const bool is_fresh = std::any_of(values.begin(), values.end(), [&](const Value& value) {
       const Node* statement = statement_of(value.node);
-      return statement->parent == inner_loop_->parent && statement->begin < inner_loop_->begin;
+      return statement->parent == step_.inner_loop->parent && statement->begin < step_.inner_loop->begin;
     });
     bool begins = false;
     for (const Value& value : values) {
       const Node* statement = statement_of(value.node);
-      if (is_fresh && statement->begin > inner_loop_->end) continue;
+      if (is_fresh && statement->begin > step_.inner_loop->end) continue;
       statements_.insert(statement);
       const bool sized = take_sizes(value.node);
-      if (is_inside(statement, inner_loop_) || value.node->literal == Literal::null) continue;
-      if (function_of(statement) != function_ || value.augmented || value.element || !sized)
+      if (is_inside(statement, step_.inner_loop) || value.node->literal == Literal::null) continue;
+      if (function_of(statement) != step_.function || value.augmented || value.element || !sized)
         return fail(value.node, reason);
       begins = true;
       put_before(statement);
@@ -278,7 +235,8 @@ class ShareReader {
   bool take_sizes(const Node* value) {
     bool found = false;
     walk(*value, [&](const Node& node) {
-      const bool same = node.is(size_->kind) && names_.tree().text(node) == names_.tree().text(*size_);
+      const bool same =
+          node.is(inputs_.size()->kind) && names_.tree().text(node) == names_.tree().text(*inputs_.size());
       if (same && std::find(share_.sizes.begin(), share_.sizes.end(), &node) == share_.sizes.end())
         share_.sizes.push_back(&node);
       found = found || same;
@@ -294,8 +252,8 @@ class ShareReader {
   }
 
   const Node* first_statement() const {
-    if (inner_loop_ != nullptr) return inner_loop_;
-    for (const Node* other : block_of(statement_)) {
+    if (step_.inner_loop != nullptr) return step_.inner_loop;
+    for (const Node* other : block_of(step_.backward)) {
       const bool has_part = std::any_of(statements_.begin(), statements_.end(), [&](const Node* one) {
         return one == other || is_inside(one, other);
       });
@@ -304,71 +262,14 @@ class ShareReader {
     return share_.loss;
   }
 
-  // --- what else reads values of the step
-
-  bool is_of_step(const Node* statement) const {
-    return statement == statement_ || statement == share_.loss || statements_.contains(statement);
-  }
-
-  /// The assignment whose value a mention reads, as far as the order of the text tells; null: one of the
-  /// loop's last round, or none.
-  const Node* assignment_before(const Node* mention) const {
-    const Node* found = nullptr;
-    for (const Node* other : names_.mentions(names_.place(mention))) {
-      if (!other->store || function_of(other) != function_of(mention) || other->begin >= mention->begin)
-        continue;
-      found = statement_of(other);
-    }
-    const bool wraps = inner_loop_ != nullptr && is_inside(mention, inner_loop_) &&
-                       (found == nullptr || !is_inside(found, inner_loop_));
-    return wraps ? nullptr : found;
-  }
-
-  /// Values of the step cover the samples of one process, so nothing else may read them.
-  bool check_uses() {
-    for (const int place : followed_) {
-      for (const Node* mention : names_.mentions(place)) {
-        if (mention->store || is_of_step(statement_of(mention))) continue;
-        if (is_loss(mention) ? is_after_backward(mention) : is_row_count(mention)) continue;
-        const Node* assigned = assignment_before(mention);
-        if (assigned != nullptr && !is_of_step(assigned)) continue;
-        return fail(
-            mention,
-            is_loss(mention)
-                ? "read the loss after the backward pass, where it is that of all processes"
-                : "it covers the samples of one process; compute what is shown anew, under torch.no_grad()");
-      }
-    }
-    return true;
-  }
-
-  bool is_loss(const Node* mention) const { return mention->text == share_.loss_name; }
-  bool is_after_backward(const Node* mention) const {
-    return mention->begin > statement_->end || mention->begin < share_.loss->begin;
-  }
-  /// `len(data)` of rows of text
-  bool is_row_count(const Node* mention) const {
-    return is_columns_ && share_.tensors.front().dimension == 1 && mention->parent->is(Kind::call) &&
-           names_.qualified(mention->parent->child("func")) == "len";
-  }
-
-  bool is_loss_read() const {
-    for (const Node* mention : names_.mentions(names_.place(share_.loss->list("targets")[0]))) {
-      if (!mention->store && !is_of_step(statement_of(mention))) return true;
-    }
-    return false;
-  }
-
   const Names& names_;
   const TorchProgram& program_;
   const Node* backward_;
-  const Node* statement_ = nullptr;
-  const Node* function_ = nullptr;
-  const Node* inner_loop_ = nullptr;
-  const Node* scope_ = nullptr;
-  const Node* size_ = nullptr;
-  bool is_columns_ = false;
+  DrawnBatches drawn_;
+  std::optional<RowWise> rows_;
+  ShareStep step_;
   TorchShare share_;
+  ShareInputs inputs_{names_, step_, drawn_, share_};
   std::vector<const Node*> hidden_;
   std::set<const Node*> statements_;
   std::set<int> followed_;  // places
@@ -377,12 +278,36 @@ class ShareReader {
 
 }  // namespace
 
-std::optional<TorchShare> read_share(const Names& names, const TorchProgram& program, const Node* backward,
-                                     std::string& why) {
-  ShareReader reader(names, program, backward);
-  std::optional<TorchShare> share = reader.read();
-  why = reader.why();
-  return share;
+std::vector<TorchShare> read_shares(const Names& names, const TorchProgram& program,
+                                    const std::vector<const Node*>& backwards, const Node*& refused,
+                                    std::string& why) {
+  std::deque<ShareReader> readers;  // which do not move
+  std::set<const Node*> of_steps;
+  for (const Node* backward : backwards) {
+    const Node* loop = steps_loop(names, backward);
+    bool found = false;
+    refused = backward;
+    for (const bool is_columns : {true, false}) {
+      if (loop == nullptr || found) break;
+      ShareReader& reader = readers.emplace_back(names, program, backward, loop, is_columns);
+      found = reader.read();
+      if (found) continue;
+      if (why.empty()) why = reader.why();
+      readers.pop_back();
+    }
+    if (!found) return {};
+    of_steps.insert(readers.back().statements().begin(), readers.back().statements().end());
+  }
+  std::vector<TorchShare> shares;
+  for (size_t i = 0; i < readers.size(); ++i) {
+    refused = backwards[i];
+    const std::optional<TorchShare> share = readers[i].finish(of_steps, readers.size() == 1);
+    why = readers[i].why();
+    if (!share) return {};
+    shares.push_back(*share);
+  }
+  refused = nullptr;
+  return shares;
 }
 
 }  // namespace telar::weave

@@ -99,12 +99,14 @@ bool takes_rows(const Names& names, const Node* slice, int dimension) {
 }
 
 bool returns_rows(const Names& names, const Node* function, std::string_view parameter, int dimension) {
-  const auto is_input = [&](const Node* one) {
-    return one->is(Kind::subscript) && one->child("value")->is(Kind::name) &&
-           one->child("value")->text == parameter && !assigns(function, parameter) &&
-           takes_rows(names, one->child("slice"), dimension);
+  const auto input = [&](const Node* one) -> std::optional<Rows> {
+    const bool takes = one->is(Kind::subscript) && one->child("value")->is(Kind::name) &&
+                       one->child("value")->text == parameter && !assigns(function, parameter) &&
+                       takes_rows(names, one->child("slice"), dimension);
+    return takes ? std::optional<Rows>(Rows()) : std::nullopt;
   };
-  RowWise rows(names, function, is_input, [](const Node*) { return false; });
+  RowWise rows(names, function, false, input,
+               [](const Node*, const RowsOfArguments&, int) { return std::nullopt; });
   bool found = false;
   bool holds = true;
   walk(*function, [&](const Node& node) {

@@ -10,13 +10,13 @@ namespace telar::weave {
 namespace {
 
 bool communicates(const TorchWeaving& w, const Node* call) {
-  return reaches(w.names, call, [&](const Node* inner) { return w.calls_model(inner); }) ||
-         w.calls_model(call);
+  const auto exchanges = [&](const Node* inner) { return w.calls_model(inner) || w.agreed.contains(inner); };
+  return reaches(w.names, call, exchanges) || exchanges(call);
 }
 
-/// Whether a call may be made for a sample, in a worker process of a loader, which belongs to no group: in a
-/// method of a dataset, or in a function that one calls or passes on (`pool.map(load, files)`).
-bool is_in_worker(const Names& names, const Node* call, int depth = 5) {
+}  // namespace
+
+bool is_in_worker(const Names& names, const Node* call, int depth) {
   const Node* owner = class_of(call);
   const Node* function = function_of(call);
   if (function == nullptr) return false;
@@ -30,8 +30,6 @@ bool is_in_worker(const Names& names, const Node* call, int depth = 5) {
     return mentions && names.definition(&node) == function && is_in_worker(names, &node, depth - 1);
   });
 }
-
-}  // namespace
 
 bool TorchWeaving::calls_model(const Node* call) const {
   const Node* function = call->child("func");
@@ -49,15 +47,16 @@ bool TorchWeaving::calls_model(const Node* call) const {
 void write_torch(const Names& names, const TorchProgram& program, const Choices& asked, Edits& edits) {
   Choices choices = asked;
   // Of a step without a loader, the processes always divide the samples.
-  choices.keep_global_batch = asked.keep_global_batch || program.share.has_value();
+  choices.keep_global_batch = asked.keep_global_batch || !program.shares.empty();
   Dialect dialect(names, edits, choices);
   TorchWeaving weaving{names, program, edits, dialect, {}, uses_gpu(names)};
   check_control_flow(weaving);
   check_loader_uses(weaving);
-  if (program.share) check_share(weaving);
+  if (!program.shares.empty()) check_shares(weaving);
   write_devices(weaving);
   // First, so that a dataset that leaves its loader's statement is created behind the barrier, too.
   write_preparation(weaving);
+  write_sets(weaving);
   write_loaders(weaving);
   write_epochs(weaving);
   write_seeds(weaving);
@@ -67,7 +66,7 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
   write_buffers(weaving);
   if (choices.warmup_epochs > 0) write_warm_up(weaving);
   write_counts(weaving);
-  if (program.share) write_share(weaving);
+  if (!program.shares.empty()) write_shares(weaving);
   write_metrics(weaving);
   write_last_values(weaving);
   write_meters(weaving);
@@ -77,11 +76,11 @@ void write_torch(const Names& names, const TorchProgram& program, const Choices&
     return std::any_of(weaving.prepared.begin(), weaving.prepared.end(),
                        [&](const Node* statement) { return is_inside(call, statement); });
   };
-  const auto saves = [&](const Node* call) { return names.callee(call) == "torch.save"; };
-  const auto loads = [&](const Node* call) {
-    return names.callee(call) == "torch.load" && !is_prepared(call) && !is_in_worker(names, call);
-  };
-  write_reads(names, edits, dialect, saves, loads);
+  const bool saves = std::any_of(names.calls().begin(), names.calls().end(),
+                                 [&](const Node* call) { return names.callee(call) == "torch.save"; });
+  write_reads(names, edits, dialect, [&](const Node* call) {
+    return saves && names.callee(call) == "torch.load" && !is_prepared(call) && !is_in_worker(names, call);
+  });
   write_outputs(
       names, edits, dialect, [&](const Node* call) { return communicates(weaving, call); }, is_prepared);
 

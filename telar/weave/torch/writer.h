@@ -21,6 +21,8 @@ struct TorchWeaving {
   std::vector<const Node*> prepared = {};
   /// `count += …`, which adds up what all processes count in each step.
   std::set<const Node*> counted = {};
+  /// Calls that draw random numbers, for which all processes take those of the first.
+  std::set<const Node*> agreed = {};
 
   std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
   [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
@@ -44,6 +46,7 @@ void write_repeated_backward(TorchWeaving& weaving);  // DDP: several backward p
 /// Whether several backward passes of a script precede one step of an optimizer.
 bool has_repeated_backward(TorchWeaving& weaving);
 void write_preparation(TorchWeaving& weaving);  // downloads, archives, files that are made once
+void write_sets(TorchWeaving& weaving);         // the order of their elements
 void write_loaders(TorchWeaving& weaving);      // samplers, batch sizes
 void write_epochs(TorchWeaving& weaving);       // set_epoch
 /// The expression for the number of another order of the samples, where the epoch is not known. Each process
@@ -59,8 +62,8 @@ void write_metrics(TorchWeaving& weaving);             // sums over the samples 
 void write_last_values(TorchWeaving& weaving);         // numbers of a batch that outlive their loop
 void write_meters(TorchWeaving& weaving);              // objects of the script that add up numbers
 void write_step_logs(TorchWeaving& weaving);           // numbers that functions of a step collect
-void check_share(const TorchWeaving& weaving);         // a step without a loader
-void write_share(TorchWeaving& weaving);               // its samples, and the mean of its loss
+void check_shares(const TorchWeaving& weaving);        // steps without a loader
+void write_shares(TorchWeaving& weaving);              // their samples, and the means of their losses
 void check_loader_uses(const TorchWeaving& weaving);   // what takes batches but is no loop
 void write_evaluation(TorchWeaving& weaving);          // --evaluation shared
 void check_control_flow(const TorchWeaving& weaving);  // no process may leave a loop alone
@@ -69,6 +72,9 @@ void check_control_flow(const TorchWeaving& weaving);  // no process may leave a
 /// them to the file of `at`; returns their names.
 std::string sum_over_ranks(TorchWeaving& weaving, const Node* at);
 std::string gather_over_ranks(TorchWeaving& weaving, const Node* at);
+/// The function that returns the first process's value of an object. Adds it to the file of `at`; returns
+/// its name.
+std::string of_first_rank(TorchWeaving& weaving, const Node* at);
 /// The function that averages the gradients of an optimizer's parameters over the processes. Adds it to the
 /// file of `at`; returns its name.
 std::string average_gradients(TorchWeaving& weaving, const Node* at);
@@ -88,6 +94,10 @@ bool computes_gradients(const TorchWeaving& weaving, const Node* node);
 /// Whether a training step applies layers by a method of the model (`model.encode(x)`), without the wrapper's
 /// forward(): their gradients would not be averaged. `attribute`: the method, or the layer that has it.
 bool bypasses_forward(const TorchWeaving& weaving, const Node* attribute);
+
+/// Whether a node may be run for a sample, in a worker process of a loader, which belongs to no group: in a
+/// method of a dataset, or in a function that one calls or passes on (`pool.map(load, files)`).
+bool is_in_worker(const Names& names, const Node* node, int depth = 5);
 
 /// Why a training step may leave parameters of a model without a gradient; empty if weave knows no reason.
 std::string unused_parameters(const TorchWeaving& weaving, const TorchModel& model);

@@ -1,6 +1,7 @@
 """Runs a script in one process under observation: inside.py SETTINGS.json. Part of `telar weave --verify`."""
 import atexit
 import faulthandler
+import itertools
 import json
 import os
 import pickle
@@ -22,6 +23,20 @@ def observe(record, settings):
     files.watch_logging(record)
     files.steady_clock(record)
     return observer
+
+
+def seed_generators(number, folder):
+    """Generators that the script creates without a seed are repeatable, too: the n-th of a process has the n-th seed."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return
+    create, numbers = numpy.random.default_rng, itertools.count(number)
+
+    def default_rng(seed=None):
+        own = seed is None and sys._getframe(1).f_code.co_filename.startswith(folder + os.sep)
+        return create(next(numbers) if own else seed)
+
+    numpy.random.default_rng = default_rng
 
 
 def load_replay(sources):
@@ -78,6 +93,7 @@ def main():
     sys.argv = [settings["script"]] + settings["arguments"]
     sys.path[0] = os.path.dirname(settings["script"])
     observer.seed(settings["seed"])
+    seed_generators(settings["seed"], settings["folder"])
     result = open(settings["result"], "wb")
     sys.stdout = files.Printed(record, sys.__stdout__, observer.before_print)
     watch = files.Files(record)

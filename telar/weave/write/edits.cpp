@@ -35,10 +35,34 @@ bool Edits::shares_line(const Node& statement) const {
   return next != std::string::npos && source[next] == ';';
 }
 
-void Edits::before(const Node& statement, const std::vector<std::string>& lines) {
-  if (shares_line(statement)) {
-    throw Refusal{statement.line, std::string(tree_.text(statement)), "put this statement on its own line"};
+/// The statements of a block that share the line of one, as in `a(); b()`. Throws Refusal if they follow
+/// the header of the block: `if x: a()`.
+std::vector<const Node*> Edits::on_line_of(const Node& statement) const {
+  const auto line_at = [&](size_t offset) { return tree_.line_of(offset); };
+  const Nodes block = block_of(&statement);
+  std::vector<const Node*> found;
+  for (const Node* other : block) {
+    const bool joined = !found.empty() && line_at(found.back()->end) == line_at(other->begin);
+    if (!joined && other->begin > statement.begin) break;
+    if (!joined) found.clear();
+    found.push_back(other);
   }
+  const size_t begin = statement_begin(*found.front());
+  if (tree_.source().find_first_not_of(" \t\f", tree_.line_begin(line_at(begin))) != begin)
+    throw Refusal{statement.line, std::string(tree_.text(statement)), "put this statement on its own line"};
+  return found;
+}
+
+/// Puts a statement that follows another one on its line on a line of its own, after other lines.
+void Edits::split_before(const Node& statement, const std::vector<std::string>& lines, bool follows) {
+  const std::string start = tree_.newline(statement.begin) + tree_.indent_at(statement.begin);
+  std::string text;
+  for (const std::string& line : lines) text += start + line;
+  changes_.push_back({statement.begin, statement.begin, text + start, follows});
+}
+
+void Edits::before(const Node& statement, const std::vector<std::string>& lines) {
+  if (on_line_of(statement).front() != &statement) return split_before(statement, lines, false);
   const size_t begin = statement_begin(statement);
   const std::string indent = tree_.indent_at(begin);
   std::string text;
@@ -47,10 +71,10 @@ void Edits::before(const Node& statement, const std::vector<std::string>& lines)
 }
 
 void Edits::after(const Node& statement, const std::vector<std::string>& lines) {
-  if (shares_line(statement)) {
-    throw Refusal{statement.line, std::string(tree_.text(statement)), "put this statement on its own line"};
-  }
-  const std::string indent = tree_.indent_at(statement_begin(statement));
+  const std::vector<const Node*> together = on_line_of(statement);
+  if (const auto here = std::find(together.begin(), together.end(), &statement); here + 1 != together.end())
+    return split_before(**(here + 1), lines, true);
+  const std::string indent = tree_.indent_at(statement_begin(*together.front()));
   const size_t next = tree_.line_begin(tree_.line_of(statement.end) + 1);
   const std::string& source = tree_.source();
   const bool ends = next > 0 && next <= source.size() &&
@@ -74,9 +98,12 @@ void Edits::guard_with(const Node& statement, const std::string& header) {
     if (is_inside(&statement, gone)) return;
   }
   for (const Guarded& known : guards_) {
-    if (known.statement == &statement || is_inside(&statement, known.statement)) return;
+    const bool same = known.header == header && is_inside(&statement, known.statement);
+    if (known.statement == &statement || same) return;
   }
-  std::erase_if(guards_, [&](const Guarded& known) { return is_inside(known.statement, &statement); });
+  std::erase_if(guards_, [&](const Guarded& known) {
+    return known.header == header && is_inside(known.statement, &statement);
+  });
   guards_.push_back({&statement, header});
 }
 
@@ -171,8 +198,15 @@ void Edits::indent_lines(const Node& statement, const std::string& step) {
 }
 
 void Edits::apply_guards() {
-  std::sort(guards_.begin(), guards_.end(),
-            [](const Guarded& a, const Guarded& b) { return a.statement->begin < b.statement->begin; });
+  // Guards within others come first: what the others indent follows their headers.
+  for (Guarded& one : guards_) {
+    one.depth = std::count_if(guards_.begin(), guards_.end(), [&](const Guarded& other) {
+      return other.statement != one.statement && is_inside(one.statement, other.statement);
+    });
+  }
+  std::sort(guards_.begin(), guards_.end(), [](const Guarded& a, const Guarded& b) {
+    return a.depth != b.depth ? a.depth > b.depth : a.statement->begin < b.statement->begin;
+  });
   const Node* previous = nullptr;
   std::string header;
   for (const Guarded& guarded : guards_) {
@@ -197,7 +231,8 @@ void Edits::apply_guards() {
     }
     const std::string step = step_of(statement);
     if (!follows || header != guarded.header) {
-      const std::string indent = tree_.indent_at(statement.begin);
+      std::string indent = tree_.indent_at(statement.begin);
+      for (auto i = guarded.depth; i > 0; --i) indent += step;
       insert(tree_.line_begin(tree_.line_of(statement.begin)),
              indent + guarded.header + tree_.newline(statement.begin));
     } else {

@@ -40,11 +40,12 @@ class Edits {
   void replace(size_t begin, size_t end, std::string text);
   void replace(const Node& node, std::string text) { replace(node.begin, node.end, std::move(text)); }
   void insert(size_t at, std::string text) { replace(at, at, std::move(text)); }
-  /// Adds whole lines before or after a statement, with its indentation. Throws Refusal if the statement
-  /// shares its line with another.
+  /// Adds whole lines before or after a statement, with its indentation; between `a(); b()`, the line is
+  /// split. Throws Refusal if the statement shares its line with the header of its block.
   void before(const Node& statement, const std::vector<std::string>& lines);
   void after(const Node& statement, const std::vector<std::string>& lines);
-  /// Puts a statement under `if condition:`. Adjacent statements with the same condition share one `if`.
+  /// Puts a statement under `if condition:`. Adjacent statements with the same condition share one `if`; one
+  /// that is already under it stays as it is.
   void guard(const Node& statement, const std::string& condition);
   /// The same for any header that opens a block, such as `with lock:`.
   void guard_with(const Node& statement, const std::string& header);
@@ -75,13 +76,16 @@ class Edits {
   };
   struct Guarded {
     const Node* statement;
-    std::string header;  // `if …:`, `with …:`
+    std::string header;        // `if …:`, `with …:`
+    std::ptrdiff_t depth = 0;  // the number of guards around it
   };
   void apply_guards();
   std::string written(const Part& part, std::span<const Change> changes) const;
   void leave_out(Nodes block, std::vector<Change>& left_out) const;
   void indent_lines(const Node& statement, const std::string& step);
   bool shares_line(const Node& statement) const;
+  std::vector<const Node*> on_line_of(const Node& statement) const;
+  void split_before(const Node& statement, const std::vector<std::string>& lines, bool follows);
   std::string step_of(const Node& statement) const;
 
   const Tree& tree_;

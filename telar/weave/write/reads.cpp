@@ -60,11 +60,9 @@ std::vector<const Node*> reads_of_written(const Names& names) {
 }  // namespace
 
 void write_reads(const Names& names, Edits& edits, Dialect& dialect,
-                 const std::function<bool(const Node*)>& saves,
                  const std::function<bool(const Node*)>& reads) {
   std::vector<const Node*> calls = reads_of_written(names);
-  if (std::any_of(names.calls().begin(), names.calls().end(), saves))
-    std::copy_if(names.calls().begin(), names.calls().end(), std::back_inserter(calls), reads);
+  std::copy_if(names.calls().begin(), names.calls().end(), std::back_inserter(calls), reads);
   std::vector<const Node*> done;
   for (const Node* call : calls) {
     const Node* statement = statement_of(call);

@@ -6,11 +6,9 @@
 
 namespace telar::weave {
 
-/// Makes all processes wait before each call for which `reads` is true, if there is a call for which `saves`
-/// is, and before each other call that reads a file which the program also writes: rank 0 must finish a file
-/// before the others read it.
+/// Makes all processes wait before each call for which `reads` is true, and before each other call that reads a
+/// file which the program also writes: rank 0 must finish a file before the others read it.
 void write_reads(const Names& names, Edits& edits, Dialect& dialect,
-                 const std::function<bool(const Node*)>& saves,
                  const std::function<bool(const Node*)>& reads);
 
 }  // namespace telar::weave

@@ -2,8 +2,11 @@
 
 As with PyTorch, both programs run with dropout that keeps everything and with batch norm that normalises each
 sample by itself. Layers that change samples at random do what they do when they are not trained. What is drawn
-in a step by tf.random's functions is recorded on each rank and given, joined, to the sequential program.
+in a step by tf.random's and NumPy's functions is recorded on each rank and given, joined, to the sequential
+program.
 """
+import threading
+
 import numpy as np
 import tensorflow as tf
 
@@ -75,9 +78,10 @@ def without_batch_statistics(record):
 
 
 class Draws:
-    """What tf.random's functions draw within a training step."""
+    """What tf.random's and NumPy's functions draw within a training step, with the name of the library."""
 
     FUNCTIONS = ("normal", "uniform", "truncated_normal")
+    NUMPY = ("normal", "uniform", "rand", "randn", "random", "randint")
 
     def __init__(self, records, passes):
         self.record, self.passes = records[0], passes
@@ -92,15 +96,19 @@ class Draws:
         if hasattr(tf.keras, "random"):  # Keras 3
             for name in self.FUNCTIONS:
                 setattr(tf.keras.random, name, self.observed(getattr(tf.keras.random, name)))
+        for name in self.NUMPY:
+            setattr(np.random, name, self.observed(getattr(np.random, name), "numpy"))
 
-    def observed(self, function):
+    def observed(self, function, library="tensorflow"):
         def draw(*arguments, **options):
             drawn = function(*arguments, **options)
             one = self.passes.current
             if one is None or not one.active or not tf.executing_eagerly() or self.passes.skipping:
                 return drawn
+            if isinstance(threading.current_thread(), threading._DummyThread):
+                return drawn  # for a sample, in a thread of tf.data
             if one.source is None:
-                one.shares[distribution.replica()].drawn[-1].append(values.value_of(drawn))
+                one.shares[distribution.replica()].drawn[-1].append((library, values.value_of(drawn)))
                 return drawn
             return self.in_place_of(drawn, one)
 
@@ -115,13 +123,17 @@ class Draws:
         at = self.count
         self.count += 1
         if all(at < len(some) for some in lists):
-            parts = [some[at] for some in lists]
-            if len(parts) == 1 and parts[0].shape == tuple(drawn.shape):
-                return tf.cast(parts[0], drawn.dtype)
+            parts = [some[at][1] for some in lists]
+            if len(parts) == 1 and parts[0].shape == np.shape(drawn):
+                return self.like(drawn, parts[0])
             if all(part.ndim for part in parts) and len({part.shape[1:] for part in parts}) == 1:
                 whole = np.concatenate(parts)
-                if whole.shape == tuple(drawn.shape):
-                    return tf.cast(whole, drawn.dtype)
+                if whole.shape == np.shape(drawn):
+                    return self.like(drawn, whole)
         if len(lists) > 1:
             self.record.exclude("the step draws random numbers that are not one for each sample")
         return drawn
+
+    @staticmethod
+    def like(drawn, value):
+        return tf.cast(value, drawn.dtype) if tf.is_tensor(drawn) else value

@@ -111,8 +111,9 @@ class Steps:
             "lr": [rate_of(optimizer, self.factor)],
             "gradients": [None if gradient is None else values.some_values(gradient) for gradient, _ in pairs],
             "started": [values.digest(value) for value in started],
-            "drawn": ["tensorflow"] if drawn else [],
-            "states": {"tensorflow": "".join(values.digest(value) for value in drawn)},
+            "drawn": sorted({library for library, _ in drawn}),
+            "states": {library: "".join(values.digest(value) for name, value in drawn if name == library)
+                       for library, _ in drawn},
             "pass": (one.loader, one.number) if one is not None else None,
             "closure": False,
             "created": None,

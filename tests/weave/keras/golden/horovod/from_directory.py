@@ -36,6 +36,7 @@ for kind in ("dark", "light"):
         with open(os.path.join("texts", kind, "%d.txt" % number) if hvd.rank() == 0 else os.devnull, "w") as file:
             file.write(kind + " text " + str(number))
 
+hvd.allreduce(0.0, name="barrier")
 train_ds, val_ds = keras.utils.image_dataset_from_directory(
     "images", validation_split=0.2, subset="both", seed=4, image_size=(8, 8), batch_size=8)
 train_ds = shard(train_ds).prefetch(1)
@@ -45,6 +46,7 @@ history = pictures.fit(train_ds, validation_data=val_ds, epochs=2, verbose=0, ca
 if hvd.rank() == 0:
     print(["%.3f" % value for value in history.history["val_loss"]])
 
+hvd.allreduce(0.0, name="barrier")
 texts_ds = shard(keras.utils.text_dataset_from_directory("texts", shuffle=False))
 lengths_ds = texts_ds.map(lambda text, label: (tf.cast(tf.strings.length(text), "float32")[:, None] / 10, label))
 lengths = keras.Sequential([keras.layers.Dense(1)])

@@ -1,0 +1,53 @@
+"""Variables that are no model's, with their latest checkpoint; gradients within the tape's block; a loss and an accuracy of the batch shown now and then."""
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.RandomState(0)
+x = rng.rand(64, 6).astype("float32")
+y = (x.sum(axis=1) > 3).astype("int64")
+batch_size = 4
+data = tf.data.Dataset.from_tensor_slices((x, y)).repeat().shuffle(64, seed=3).batch(batch_size).prefetch(1)
+
+random_normal = tf.initializers.RandomNormal()
+weights = {
+    "hidden": tf.Variable(random_normal([6, 8])),
+    "out": tf.Variable(random_normal([8, 2])),
+}
+b = tf.Variable(tf.zeros([8]), name="bias")
+optimizer = tf.optimizers.SGD(0.05)
+manager = tf.train.CheckpointManager(tf.train.Checkpoint(b=b), "checkpoints", max_to_keep=1)
+if manager.latest_checkpoint:
+    manager.checkpoint.restore(manager.latest_checkpoint)
+
+
+def network(x):
+    return tf.matmul(tf.nn.relu(tf.matmul(x, weights["hidden"]) + b), weights["out"])
+
+
+def cross_entropy(logits, y):
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
+
+
+def accuracy(logits, y):
+    return tf.reduce_mean(tf.cast(tf.equal(tf.argmax(logits, 1), y), tf.float32))
+
+
+def run_optimization(x, y):
+    with tf.GradientTape() as g:
+        loss = cross_entropy(network(x), y)
+        variables = list(weights.values()) + [b]
+        gradients = g.gradient(loss, variables)
+        optimizer.apply_gradients(zip(gradients, variables))
+
+
+for step, (batch_x, batch_y) in enumerate(data.take(16), 1):
+    run_optimization(batch_x, batch_y)
+
+    if step % 4 == 0:
+        logits = network(batch_x)
+        loss = cross_entropy(logits, batch_y)
+        print("step: %i, loss: %f, accuracy: %f" % (step, loss, accuracy(logits, batch_y)))
+
+print("accuracy: %.4f" % accuracy(network(x), y))
+manager.save()
+np.save("hidden.npy", weights["hidden"].numpy())
