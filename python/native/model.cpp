@@ -9,6 +9,7 @@
 #include "python/native/bindings.h"
 #include "python/native/values.h"
 #include "telar/core/error.h"
+#include "telar/graph/remove_unused.h"
 #include "telar/io/atomic_file.h"
 #include "telar/io/model_file.h"
 #include "telar/io/model_text.h"
@@ -68,7 +69,10 @@ ModelGraphs checked(const std::string& name, const ModelGraphs& graphs) {
 std::unique_ptr<PythonModel> model_of(const std::string& name, const GraphBuilder& training,
                                       const GraphBuilder& evaluation, const GraphBuilder& prediction,
                                       const nb::list& parameters, const std::vector<std::string>& metrics) {
-  ModelGraphs graphs{training.graph(), evaluation.graph(), prediction.graph(), {}, {}, metrics};
+  ModelGraphs graphs{.training = remove_unused(training.graph()),
+                     .evaluation = remove_unused(evaluation.graph()),
+                     .prediction = remove_unused(prediction.graph()),
+                     .metrics = metrics};
   for (const nb::handle parameter : parameters) add_parameter(graphs, parameter);
   return std::make_unique<PythonModel>(name, std::move(graphs));
 }

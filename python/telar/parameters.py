@@ -22,6 +22,9 @@ class Parameters:
         self.add(name, "fixed", values)
         return name
 
+    def has_statistics(self):
+        return any(role == "statistic" for role, _, _ in self.entries.values())
+
     def described(self):
         """For Model.of_graphs."""
         return [(name, role, momentum, values) for name, (role, momentum, values) in self.entries.items()]

@@ -301,11 +301,18 @@ void add_reducing(std::vector<ModelOperation>& operations) {
                           [reduce = reduce](GraphBuilder& g, const Ids& in, const Attributes& a) {
                             reduce(g, in[0], a.integers("axes"), a.flag("keep_dims"));
                           }});
+  const std::vector<AttributeForm> smoothing{real("label_smoothing", 0, std::nextafter(1.0, 0.0))};
   operations.push_back({"cross_entropy",
                         {kNumbers, kIndices},
-                        {real("label_smoothing", 0, std::nextafter(1.0, 0.0))},
+                        smoothing,
                         [](GraphBuilder& g, const Ids& in, const Attributes& a) {
                           cross_entropy(g, in[0], in[1], a.real("label_smoothing"));
+                        }});
+  operations.push_back({"cross_entropy_of_rows",
+                        {kNumbers, kIndices},
+                        smoothing,
+                        [](GraphBuilder& g, const Ids& in, const Attributes& a) {
+                          cross_entropy_of_rows(g, in[0], in[1], a.real("label_smoothing"));
                         }});
   operations.push_back(
       {"mean_squared_error", {kNumbers, kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) {

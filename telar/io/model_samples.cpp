@@ -73,10 +73,8 @@ class SampleTrace {
       return kNone;
     if (kOfEachItem.contains(name) && of(node.inputs[0]).outer > 1) return of_items(node);
     if (kFirstAxisIsTheBatch.contains(name)) return of_rows(node, 1);
-    if (kSums.contains(name)) {
-      const bool alike = of(node.inputs[0]).outer > 1 && of(node.inputs[0]) == of(node.inputs[1]);
-      return (alike && of(node.inputs[0]).axis == 0) || of_rows(node, 2) == kRows ? kSum : kMixed;
-    }
+    if (kSums.contains(name)) return of_pairs(node).kind == Kind::rows ? kSum : kMixed;
+    if (name == "cross_entropy_of_rows") return of_pairs(node);
     if (kBroadcasting.contains(name)) return broadcast(node);
     if (name == "scale") return of(node.inputs[0]);
     if (kOfEachElement.contains(name) || node.op->is_activation()) return of_each_element(node);
@@ -108,6 +106,13 @@ class SampleTrace {
       if (of(id) == kRows && !of_samples) return kMixed;
     }
     return kRows;
+  }
+
+  /// Both inputs have the samples in axis 0, in the same order.
+  Dependence of_pairs(const Node& node) const {
+    const Dependence first = of(node.inputs[0]);
+    const bool alike = first.outer > 1 && first.axis == 0 && first == of(node.inputs[1]);
+    return alike ? first : of_rows(node, 2);
   }
 
   /// Input 0 alone depends on the samples.

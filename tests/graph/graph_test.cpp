@@ -8,8 +8,12 @@
 #include "telar/graph/ops/accumulate.h"
 #include "telar/graph/ops/activation.h"
 #include "telar/graph/ops/conv2d.h"
+#include "telar/graph/ops/dropout.h"
 #include "telar/graph/ops/linear.h"
+#include "telar/graph/ops/reduce.h"
 #include "telar/graph/ops/reshape.h"
+#include "telar/graph/remove_unused.h"
+#include "telar/graph/training_step.h"
 
 namespace telar {
 namespace {
@@ -155,6 +159,25 @@ TEST(GraphBuilder, StartedFromAGraphKeepsItsIds) {
   const std::string text = builder.build().str();
   EXPECT_NE(text.find("%7 = linear(%4, %5, %6)"), std::string::npos);
   EXPECT_NE(text.find("accumulate(%8, %7)"), std::string::npos);
+}
+
+TEST(RemoveUnused, KeepsWhatAnOutputAnEffectOrAStreamNeeds) {
+  GraphBuilder builder;
+  const ValueId x = builder.input("x", {DType::f32, {2, 3}}, true);
+  const ValueId sample = builder.input("sample", {DType::i32, {2, 2}}, true);
+  const ValueId random = builder.input("random", {DType::i32, {4}}, false);
+  relu(builder, relu(builder, x));  // unused, with what it needs
+  dropout(builder, x, 0.5, sample, random);
+  accumulate(builder, builder.metric(kLoss), reduce_sum(builder, x, {}));
+  builder.output("y", dropout(builder, sigmoid(builder, x), 0.5, sample, random));
+  const Graph whole = builder.build();
+  const Graph graph = remove_unused(whole);
+  std::vector<std::string_view> names;
+  for (const Node& node : graph.nodes()) names.push_back(node.op->name());
+  EXPECT_EQ(names,
+            (std::vector<std::string_view>{"dropout", "reduce_sum", "accumulate", "sigmoid", "dropout"}));
+  EXPECT_EQ(graph.nodes().back().attributes, whole.nodes().back().attributes);
+  EXPECT_EQ(graph.nodes().back().outputs[0], graph.output("y"));
 }
 
 TEST(Attributes, PrintAlphabeticallyAndCompareByContent) {

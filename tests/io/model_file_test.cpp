@@ -70,7 +70,9 @@ Model many_operations() {
   };
   return {"many", {2, 3}, DType::f32, build, [](ModelBuilder& m, ValueId prediction) {
             const ValueId target = m.input("target", DType::f32, {3});
-            return scale(m, mean_squared_error(m, prediction, target), 3);
+            const ValueId classes = m.input("classes", DType::i32, {});
+            const ValueId each = cross_entropy_of_rows(m, prediction, classes, 0.1);
+            return add(m, scale(m, mean_squared_error(m, prediction, target), 3), reduce_sum(m, each, {}));
           }};
 }
 
@@ -348,6 +350,12 @@ TEST(ModelText, ALossMustBeASumOverTheSamples) {
     const ValueId logits = reshape(b, transpose(b, y, {1, 0, 2}), {-1, 4});
     return cross_entropy(b, logits, reshape(b, transpose(b, tokens, {1, 0}), {-1}), 0);
   });
+  accepted([](B& b, ValueId y) {
+    const ValueId tokens = b.input("tokens", {DType::i32, {2, 3}}, true);
+    const ValueId weights = b.input("weights", {DType::f32, {2, 3}}, true);
+    const ValueId each = cross_entropy_of_rows(b, reshape(b, y, {-1, 4}), reshape(b, tokens, {-1}), 0);
+    return reduce_sum(b, mul(b, each, reshape(b, weights, {-1})), {});
+  });
 
   const auto refused = [&](const std::function<ValueId(B&, ValueId)>& loss) {
     expect_error(
@@ -374,6 +382,16 @@ TEST(ModelText, ALossMustBeASumOverTheSamples) {
     const ValueId tokens = b.input("tokens", {DType::i32, {2, 3}}, true);
     const ValueId logits = reshape(b, transpose(b, y, {1, 0, 2}), {-1, 4});
     return cross_entropy(b, logits, reshape(b, tokens, {-1}), 0);
+  });
+  refused([](B& b, ValueId y) {
+    const ValueId tokens = b.input("tokens", {DType::i32, {2, 3}}, true);
+    const ValueId logits = reshape(b, transpose(b, y, {1, 0, 2}), {-1, 4});
+    return reduce_sum(b, cross_entropy_of_rows(b, logits, reshape(b, tokens, {-1}), 0), {});
+  });
+  refused([](B& b, ValueId y) {
+    const ValueId tokens = b.input("tokens", {DType::i32, {2, 3}}, true);
+    const ValueId each = cross_entropy_of_rows(b, reshape(b, y, {-1, 4}), reshape(b, tokens, {-1}), 0);
+    return reduce_max(b, each, {0});
   });
   refused([](B& b, ValueId y) {
     const ValueId steps = reshape(b, transpose(b, y, {1, 0, 2}), {-1, 4});

@@ -36,6 +36,59 @@ TEST(MeanSquaredError, HasGradientsForBothOfItsInputs) {
   EXPECT_EQ(run.gradient("v"), (std::vector<float>{0.5F * 5 - 2.5F * 7, 12 * 6 - 4 * 8}));
 }
 
+struct RowLosses {
+  std::vector<float> losses;
+  std::vector<float> gradient;
+};
+
+/// Of rows of 3 logits: their losses, and the gradient of the losses' weighted sum.
+RowLosses weighted_rows(std::span<const float> logits, std::span<const int32_t> labels,
+                        std::span<const float> weights) {
+  const auto rows = static_cast<int64_t>(labels.size());
+  GraphBuilder builder;
+  const ValueId x = builder.parameter("x", {DType::f32, {rows, 3}});
+  const ValueId label = builder.input("label", {DType::i32, {rows}}, true);
+  const ValueId weight = builder.input("weight", {DType::f32, {rows}}, true);
+  const ValueId each = cross_entropy_of_rows(builder, x, label, 0.1);
+  builder.output("each", each);
+  builder.output("loss", reduce_sum(builder, mul(builder, each, weight), {}));
+  const Graph forward = builder.build();
+  GraphRun run(differentiate(forward, forward.output("loss"), {x}));
+  run.set_input("label", labels);
+  run.set_input("weight", weights);
+  run.set_parameter("x", logits);
+  run.run();
+  return {run.output("each"), run.gradient("x")};
+}
+
+/// Of one row: the cross-entropy and its gradient.
+RowLosses one_row(std::span<const float> logits, int32_t of) {
+  GraphBuilder builder;
+  const ValueId x = builder.parameter("x", {DType::f32, {1, 3}});
+  const ValueId label = builder.input("label", {DType::i32, {1}}, true);
+  builder.output("loss", cross_entropy(builder, x, label, 0.1));
+  const Graph forward = builder.build();
+  GraphRun run(differentiate(forward, forward.output("loss"), {x}));
+  run.set_input("label", std::span<const int32_t>(&of, 1));
+  run.set_parameter("x", logits);
+  run.run();
+  return {run.output("loss"), run.gradient("x")};
+}
+
+TEST(CrossEntropyOfRows, IsTheCrossEntropyOfEachRow) {
+  if (!tested_device()->in_host_memory()) GTEST_SKIP() << "GPUs do not have it";
+  const std::vector<float> logits{1, -2, 0.5F, 3, 0, -1};
+  const std::vector<int32_t> labels{2, 0};
+  const std::vector<float> weights{0.25F, -3};
+  const RowLosses together = weighted_rows(logits, labels, weights);
+  for (size_t row = 0; row < 2; ++row) {
+    const RowLosses alone = one_row(std::span(logits).subspan(3 * row, 3), labels[row]);
+    EXPECT_FLOAT_EQ(together.losses[row], alone.losses[0]);
+    for (size_t c = 0; c < 3; ++c)
+      EXPECT_NEAR(together.gradient[3 * row + c], weights[row] * alone.gradient[c], 1e-6);
+  }
+}
+
 TEST(BatchNormInference, RefusesAMeanOrVarianceThatIsTrained) {
   for (const bool of_mean : {true, false}) {
     GraphBuilder builder;

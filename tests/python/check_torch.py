@@ -623,6 +623,215 @@ class InPyTorch(unittest.TestCase):
             step.save("/nowhere/m.telar")
 
 
+class Counted(unittest.TestCase):
+    """Losses that are divided by a number which depends on the whole batch."""
+
+    STRATEGIES = (("single", {}), ("mirrored", {"replicas": 2}), ("sharded", {"replicas": 3}),
+                  ("hybrid", {"data": 2, "model": 1, "stages": 2, "batch_norm": "local"}))
+
+    def batches(self, sizes=(8, 7, 1, 8), ignored=-100, first=True):
+        torch.manual_seed(3)
+        found = []
+        for i, n in enumerate(sizes):
+            x, y = torch.randn(n, 4), torch.randint(0, 3, (n,))
+            if ignored is not None and (first or i):
+                y[:n // 2] = ignored
+                y[-1] = 2
+            found.append((x, y))
+        return found
+
+    def check(self, loss, batches, net=lambda: nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)), strategies=STRATEGIES,
+              **options):
+        for strategy, given in strategies:
+            with self.subTest(strategy):
+                torch.manual_seed(0)
+                module = net()
+                other = copy.deepcopy(module)
+                step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.1, momentum=0.9), strategy=strategy,
+                               engine="telar", **given, **options)
+                found = [step(*batch) for batch in batches]
+                right = train(other, loss, torch.optim.SGD(other.parameters(), 0.1, momentum=0.9), batches)
+                numpy.testing.assert_allclose(found, right, rtol=1e-5)
+                step.sync()
+                self.assertLess(largest_difference(module.parameters(), other.parameters()), 1e-5)
+                other.eval()
+                with torch.no_grad():
+                    expected = float(loss_of(other, loss, batches[0]))
+                self.assertAlmostEqual(step.evaluate(*batches[0]), expected, places=4)
+
+    def test_ignored_labels(self):
+        self.check(nn.CrossEntropyLoss(), self.batches())
+        self.check(nn.CrossEntropyLoss(ignore_index=1, label_smoothing=0.2), self.batches(ignored=1))
+
+    def test_ignored_labels_after_the_first_batch(self):
+        self.check(nn.CrossEntropyLoss(), self.batches(sizes=(8, 6, 3), first=False))
+
+    def test_weights_of_classes(self):
+        for reduction in ("mean", "sum"):
+            for smoothing in (0.0, 0.1):
+                self.check(nn.CrossEntropyLoss(weight=torch.tensor([0.2, 1.0, 3.0]), reduction=reduction, label_smoothing=smoothing),
+                           self.batches())
+
+    def test_negative_likelihood_with_weights(self):
+        net = lambda: nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1))
+        self.check(nn.NLLLoss(weight=torch.tensor([0.2, 1.0, 3.0])), self.batches(), net, self.STRATEGIES[:3])
+
+    def test_sum_divided_by_the_labels_that_count(self):
+        def loss(net, x, y):
+            return F.cross_entropy(net(x), y, reduction="sum") / (y != -100).sum()
+
+        self.check(loss, self.batches())
+
+    def test_losses_of_samples_and_a_mask(self):
+        def loss(net, x, y):
+            mask = (y != 0).float()
+            losses = F.cross_entropy(net(x), y, reduction="none")
+            return (losses * mask).sum() / mask.sum().clamp(min=1) + 0.1 * net(x).square().mean()
+
+        self.check(loss, self.batches(ignored=None), strategies=self.STRATEGIES[:3])
+
+    def test_masked_means_of_other_forms(self):
+        def weighted(net, x, mask):
+            return (net(x).square().mean(-1) * (mask / mask.sum())).sum()
+
+        def ratio_of_means(net, x, mask):
+            return (net(x).square() * mask[:, None]).mean() / mask.mean()
+
+        def times_inverse(net, x, mask):
+            return (net(x).square().sum(1) * mask).sum() * (1 / (mask.sum() + 1e-3))
+
+        def two_terms(net, x, mask):
+            out = net(x)
+            return ((out[:, 0].square() * mask).sum() + 3 * (out[:, 1].abs() * mask).sum()) / mask.sum()
+
+        batches = [(x, torch.rand(len(x))) for x, _ in self.batches()]
+        for loss in (weighted, ratio_of_means, times_inverse, two_terms):
+            self.check(loss, batches)
+
+    def test_binary_cross_entropy(self):
+        batches = [(x, torch.randint(0, 2, (len(x), 3)).float()) for x, _ in self.batches()]
+        weights = {"weight": torch.tensor([0.5, 1.0, 2.0]), "pos_weight": torch.tensor([3.0, 1.0, 0.2])}
+        for reduction in ("mean", "sum"):
+            self.check(nn.BCEWithLogitsLoss(reduction=reduction, **weights), batches)
+        self.check(nn.BCELoss(), batches, lambda: nn.Sequential(nn.Linear(4, 3), nn.Sigmoid()), self.STRATEGIES[:3])
+
+    def test_binary_cross_entropy_over_a_mask(self):
+        def loss(net, x, y, mask):
+            losses = F.binary_cross_entropy_with_logits(net(x), y, weight=mask, reduction="sum")
+            return losses / mask.sum()
+
+        batches = [(x, torch.randint(0, 2, (len(x), 3)).float(), torch.rand(len(x), 3)) for x, _ in self.batches()]
+        self.check(loss, batches)
+
+    def language(self, ignored, sizes=(6, 5, 1)):
+        torch.manual_seed(2)
+        found = []
+        for n in sizes:
+            tokens = torch.randint(0, 11, (n, 7))
+            labels = tokens.clone()
+            labels[:, -2:] = ignored
+            labels[0, 1:4] = ignored
+            found.append((tokens, labels))
+        return found
+
+    def language_net(self):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.e, self.rnn, self.out = nn.Embedding(11, 6), nn.GRU(6, 5, batch_first=True), nn.Linear(5, 11)
+
+            def forward(self, tokens):
+                return self.out(self.rnn(self.e(tokens))[0])
+
+        return Net()
+
+    def test_tokens_that_are_ignored(self):
+        def flat(net, x, y):
+            return F.cross_entropy(net(x).view(-1, 11), y.view(-1), ignore_index=-1)
+
+        def classes_second(net, x, y):
+            return F.cross_entropy(net(x).transpose(1, 2), y, ignore_index=-1, weight=torch.linspace(0.5, 2, 11))
+
+        def shifted(net, x, y):
+            y = F.pad(y, (0, 1), value=-1)[:, 1:].contiguous()
+            return F.cross_entropy(net(x).view(-1, 11), y.view(-1), ignore_index=-1)
+
+        def masked(net, x, y):
+            losses = F.cross_entropy(net(x).view(-1, 11), y.clamp(min=0).view(-1), reduction="none")
+            mask = (y >= 0).view(-1)
+            return (losses * mask).sum() / mask.sum()
+
+        for loss in (flat, classes_second, shifted, masked):
+            with self.subTest(loss.__name__):
+                self.check(loss, self.language(-1), self.language_net)
+
+    def test_under_a_pipeline_and_divided_layers(self):
+        def flat(net, x, y):
+            return F.cross_entropy(net(x).view(-1, 11), y.view(-1), ignore_index=-1)
+
+        net = lambda: nn.Sequential(nn.Embedding(11, 8), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 11))
+        self.check(flat, self.language(-1), net, [("pipeline", {"stages": 2})])
+        self.check(nn.CrossEntropyLoss(weight=torch.tensor([0.2, 1.0, 3.0])), self.batches(), strategies=[("tensor", {"ways": 2, "split": ["*=columns"]})])
+
+    def test_all_labels_are_ignored(self):
+        module = nn.Linear(4, 3)
+        step = tt.Step(module, nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), 0.1), engine="telar")
+        step(*self.batches()[0])
+        with self.assertRaisesRegex(telar.Error, "not finite"):
+            step(torch.randn(4, 4), torch.full((4,), -100))
+
+    def test_with_servers(self):
+        batches = self.batches(first=False)
+        module = nn.Linear(4, 3)
+        other = copy.deepcopy(module)
+        tt.fit(module, nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), 0.1), batches, progress=False, engine="telar",
+               strategy="sync_ps", workers=2)
+        train(other, nn.CrossEntropyLoss(), torch.optim.SGD(other.parameters(), 0.1), batches)
+        self.assertLess(largest_difference(module.parameters(), other.parameters()), 1e-5)
+
+    def test_sums_with_statistics(self):
+        net = lambda: nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
+        loss = nn.CrossEntropyLoss(reduction="sum")
+        for strategy, options in self.STRATEGIES[:2]:
+            torch.manual_seed(0)
+            module = net()
+            other = copy.deepcopy(module)
+            step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.01), strategy=strategy, engine="telar", **options)
+            batches = self.batches(sizes=(8, 6), ignored=None)
+            for batch in batches:
+                step(*batch)
+            train(other, loss, torch.optim.SGD(other.parameters(), 0.01), batches)
+            step.sync()
+            self.assertLess(largest_difference(module.state_dict().values(), other.state_dict().values()), 1e-5)
+
+    def test_denominators_of_the_module_are_refused(self):
+        def loss(net, x, y):
+            out = net(x)
+            return out.square().sum() / out.abs().sum()
+
+        module = nn.Linear(4, 3)
+        with self.assertRaisesRegex(telar.Error, "divides by a sum over the samples"):
+            tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.1), engine="telar")(*self.batches()[0])
+
+    def test_masks_that_change_are_refused(self):
+        def loss(net, x, mask):
+            mask = mask.clone()
+            total = mask.mul_(2).sum()
+            mask.add_(1)
+            return (net(x).square().sum(1) * mask).sum() / total
+
+        module = nn.Linear(4, 3)
+        with self.assertRaisesRegex(telar.Error, "divides by a sum over the samples"):
+            tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.1), engine="telar")(torch.randn(6, 4), torch.rand(6))
+
+    def test_no_file(self):
+        module = nn.Linear(4, 3)
+        step = tt.Step(module, nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), 0.1), engine="telar")
+        step(*self.batches()[0])
+        with self.assertRaisesRegex(telar.Error, "weights of labels"):
+            step.save("/nowhere/m.telar")
+
+
 class Hostile(unittest.TestCase):
     """What is right, or refused with its reason."""
 
@@ -737,13 +946,6 @@ class Hostile(unittest.TestCase):
             self.assertAlmostEqual(step(tokens, labels), right, places=5)
         with self.assertRaisesRegex(telar.Error, "PyTorch computes a part"):
             step.save("/nowhere/m.telar")
-
-    def test_class_weights(self):
-        self.assert_refused("weights of classes", lambda self, x: self.fc(x), nn.CrossEntropyLoss(weight=torch.ones(3)))
-
-    def test_ignored_labels(self):
-        self.assert_refused("knows 0 to 2", lambda self, x: self.fc(x),
-                            batch=(torch.randn(3, 4), torch.tensor([0, -100, 2])))
 
     def test_unknown_label(self):
         self.assert_refused("knows 0 to 2", lambda self, x: self.fc(x), batch=(torch.randn(3, 4), torch.tensor([0, 3, 2])))

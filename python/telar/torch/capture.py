@@ -9,6 +9,7 @@ import torch
 from telar import _native
 from telar.parameters import Parameters
 from telar.torch.lowering import Lowering
+from telar.torch.operations.elementwise import sum_as_mean
 from telar.torch.values import Refusal, Total, Value
 
 RESERVED = {"sample", "random", "learning_rate", "samples", "step"}
@@ -25,6 +26,7 @@ class Captured:
     draws: whether the evaluation has random numbers; training_draws: whether training has.
     same_in_evaluation: whether training and evaluation are the same program.
     output_is_tensor: whether the module returns one tensor.
+    ignored: functions that say whether a batch has labels that a loss ignores and the graphs do not take.
     """
 
     model: object
@@ -36,6 +38,7 @@ class Captured:
     training_draws: bool
     same_in_evaluation: bool
     output_is_tensor: bool
+    ignored: list = dataclasses.field(default_factory=list)
 
 
 class Seen:
@@ -91,13 +94,15 @@ def is_criterion(loss):
 class Capture:
     """The programs of a module and its loss for such batches, in training and in evaluation.
 
-    trained: names of the parameters that are trained; the others are fixed.
+    trained: names of the parameters that are trained; the others are fixed. takes_ignored: as Lowering has it, and always
+    if the batch has such labels.
     Raises Refusal if PyTorch cannot export them.
     """
 
-    def __init__(self, module, loss, batch, trained):
-        self.module, self.loss, self.trained = module, loss, trained
-        batch = example(batch)
+    def __init__(self, module, loss, batch, trained, takes_ignored=False):
+        self.module, self.loss, self.trained, self.takes_ignored = module, loss, trained, takes_ignored
+        self.sum_as_mean = False
+        self.batch = batch = example(batch)
         self.names = input_names(loss, len(batch))
         self.shared = shared_names(module)
         whole = WithLoss(module, loss)
@@ -116,6 +121,12 @@ class Capture:
         """
         parameters = Parameters()
         training, mean = self._loss(self.training, parameters, check)
+        if not mean and parameters.has_statistics():  # which are divided by the number of samples, as a mean is
+            self.sum_as_mean = True
+            return self.model(check)
+        if any(has_some(self.batch) for has_some in training.ignored):
+            self.takes_ignored = True
+            return self.model(check)
         evaluation, _ = self._loss(self.evaluation, parameters, check)
         prediction = self._prediction(parameters)
         lowerings, graphs = (training, evaluation, prediction), [lowering.graph for lowering in (training, evaluation, prediction)]
@@ -130,17 +141,20 @@ class Capture:
         held = {name: tensors[name] for name, *_ in described if name in tensors}
         named = [(name, types.get(name)) for name in self.names]
         return Captured(built, named, {name: (types[name], host[name]) for name in host}, held, mean,
-                        evaluation.random is not None, training.random is not None, self.same_in_evaluation, self.output_is_tensor)
+                        evaluation.random is not None, training.random is not None, self.same_in_evaluation,
+                        self.output_is_tensor, training.ignored)
 
     def _loss(self, program, parameters, check):
         """The lowering whose graph adds the loss to its metric; whether it is a mean."""
-        lowering = Lowering(program, parameters, self.names, self.trained, self.shared, check)
+        lowering = Lowering(program, parameters, self.names, self.trained, self.shared, check, self.takes_ignored)
         loss = lowering.output(0)
         if not isinstance(loss, Value):
             raise Refusal("the loss does not depend on the samples")
         if loss.total is None:
             raise Refusal("the loss is a number for each sample; take their mean or their sum" if loss.rank else
                           "the loss cannot be shown to be a sum or mean over the samples")
+        if self.sum_as_mean:
+            loss = sum_as_mean(lowering, loss, lowering.first_input())
         lowering.graph.add("accumulate", [lowering.graph.metric("loss"), loss.id])
         return lowering, loss.total is Total.MEAN
 

@@ -1,7 +1,7 @@
 """What a program computes of its batch alone, without parameters, and Telar does not have: PyTorch computes it.
 
-Comparisons of tokens, masks, one-hot labels: such values are inputs of the graph. They are computed of the whole batch,
-before it is divided, so they are right whatever they do.
+Comparisons of tokens, masks, one-hot labels, the number of labels that count: such values are inputs of the graph. They
+are computed of the whole batch, before it is divided, so they are right whatever they do.
 """
 
 import hashlib
@@ -10,24 +10,29 @@ import torch
 
 
 class HostValue:
-    """The result of a node that needs only the batch and constants."""
+    """A value that a function computes of the batch.
 
-    def __init__(self, node, program):
-        self.node = node
+    name: of the graph's input that it becomes where an operation takes it. node: that it is the result of, or None.
+    """
+
+    def __init__(self, function, shape, dtype, title="of_batch", node=None):
+        self.function, self.shape, self.dtype, self.node = function, shape, dtype, node
+        self.name = f"{title}_{function.key}"
+
+    @classmethod
+    def of_node(cls, node, program):
         form = node.meta["val"]
-        self.shape, self.dtype = tuple(form.shape), form.dtype
-        self.function = HostFunction(node, program)
-
-    @property
-    def name(self):
-        return f"of_batch_{self.function.key}"
+        return cls(HostFunction(node, program), tuple(form.shape), form.dtype, node=node)
 
 
 class HostFunction:
-    """Computes a node of a program from a batch."""
+    """Computes a node of a program from a batch.
 
-    def __init__(self, node, program):
-        self.node = node
+    then: a function of (value, number of samples) for what is made of it; named: says in words which one.
+    """
+
+    def __init__(self, node, program, then=None, named=""):
+        self.then = then
         signature = program.graph_signature
         users = {name: position for position, name in enumerate(signature.user_inputs)}
         held = program.constants | program.state_dict
@@ -45,7 +50,7 @@ class HostFunction:
                 self.held[other.name] = held[targets[other.name]].detach()
         self.graph.output(copies[node])
         text = "\n".join(f"{n.op} {n.target} {n.args} {n.kwargs}" for n in self.graph.nodes if n.op != "placeholder")
-        text += repr(sorted(self.positions.items()))
+        text += repr(sorted(self.positions.items())) + named
         text += "".join(hashlib.sha256(t.cpu().numpy().tobytes()).hexdigest() for t in self.held.values())
         self.key = hashlib.sha256(text.encode()).hexdigest()[:10]
         self.module = torch.fx.GraphModule(torch.nn.Module(), self.graph)
@@ -58,6 +63,8 @@ class HostFunction:
                      for n in self.graph.nodes if n.op == "placeholder"]
         with torch.no_grad():
             value = self.module(*arguments)
+            if self.then is not None:
+                value = self.then(value, len(batch[0]))
         return value.float() if value.dtype == torch.bool else value
 
 

@@ -11,7 +11,7 @@ import operator
 import torch
 
 from telar import _native
-from telar.torch.host import HostValue
+from telar.torch.host import HostFunction, HostValue
 from telar.torch.operations import TRANSLATIONS
 from telar.torch.values import Refusal, Repeated, Uniform, Value
 
@@ -35,9 +35,10 @@ class Lowering:
 
     names: of the inputs. trained: names of the parameters that are trained. shared: for a parameter with several names,
     the one that counts. For a `check`, random operations have no effect or give ones, in the graph as in PyTorch (telar.torch.check).
+    takes_ignored: whether the graph takes labels that a loss ignores.
     """
 
-    def __init__(self, exported, parameters, names, trained, shared=None, check=False):
+    def __init__(self, exported, parameters, names, trained, shared=None, check=False, takes_ignored=False):
         exported.graph.eliminate_dead_code()
         self.exported = exported
         self.names = names
@@ -57,11 +58,16 @@ class Lowering:
         self.given = set()  # ids of the batch's tensors
         self.host = {}  # HostValue by the name of its input
         self.logits = {}  # id of a log_softmax -> (its input, axis)
+        self.summands = {}  # id of a sum over the samples -> what it adds up: (function that gives the tensor, factor)
+        self.takes_ignored = takes_ignored
+        self.ignored = []  # functions that say whether a batch has labels that the graph does not take
+        self.of_batch = set()  # nodes that depend on the batch and on constants only
 
     def output(self, number):
         """Translates what an output of the program needs; its value."""
         result = next(node for node in self.exported.graph.nodes if node.op == "output").args[0][number]
         wanted = self._needed(result)
+        self.of_batch = self._of_batch()
         self._declare(wanted)
         for node in self.exported.graph.nodes:
             if node in wanted and node.op == "call_function":
@@ -142,6 +148,25 @@ class Lowering:
             raise self.refusal("reduces a number of elements that is not a multiple of the batch")
         return int(for_one)
 
+    def node_of(self, argument):
+        """The node, number or tensor that the current node has as this argument."""
+        return schema_arguments(self.node.target, self.node.args, self.node.kwargs)[argument]
+
+    def first_input(self):
+        return next(node for node in self.exported.graph.nodes if node.name == self.exported.graph_signature.user_inputs[0])
+
+    def number_of_batch(self, argument):
+        """The node of an argument that is one number of the whole batch, computed without parameters; else None."""
+        node = self.node_of(argument)
+        is_one = isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor) and node.meta["val"].dim() == 0
+        depends = is_one and (isinstance(self.values[node], HostValue) or getattr(self.values[node], "total", None))
+        return node if depends and node in self.of_batch else None
+
+    def from_batch(self, node, then, named, items, dtype=torch.float32, title="of_batch"):
+        """A value [N, items...] that PyTorch computes of the batch. then, named: as HostFunction has them."""
+        function = HostFunction(node, self.exported, then, named)
+        return self.value(HostValue(function, (self.batch.shape[0], *items), dtype, title))
+
     def random_inputs(self):
         """The inputs from which random numbers are made: sample ids and random state."""
         if self.random is None:
@@ -199,10 +224,7 @@ class Lowering:
 
     def _needed(self, result):
         """The nodes from which a node is computed, those that change one of them in place included."""
-        roots = {}
-        for node in self.exported.graph.nodes:
-            viewed = node.op == "call_function" and (name_of(node) in VIEWS or node.target is operator.getitem)
-            roots[node] = roots[node.args[0]] if viewed else node
+        roots = self._roots()
         needed, changed = {result}, {roots[result]}
         for node in reversed(self.exported.graph.nodes):
             changes = is_in_place(node) and roots[node.args[0]] in changed and not self._is_counter(node)
@@ -210,6 +232,14 @@ class Lowering:
                 needed |= {node, *node.all_input_nodes}
                 changed |= {roots[other] for other in (node, *node.all_input_nodes)}
         return needed
+
+    def _roots(self):
+        """For each node, the one whose memory it may view."""
+        roots = {}
+        for node in self.exported.graph.nodes:
+            viewed = node.op == "call_function" and (name_of(node) in VIEWS or node.target is operator.getitem)
+            roots[node] = roots[node.args[0]] if viewed else node
+        return roots
 
     def _declare(self, wanted):
         signature = self.exported.graph_signature
@@ -259,14 +289,41 @@ class Lowering:
     def _host_input(self, host):
         """A value that PyTorch computes of the batch, as an input."""
         if host.name not in self.host:
-            if not host.shape or not self.is_batch(host.shape[0]) or not all(isinstance(e, int) for e in host.shape[1:]):
-                raise self.refusal(f"takes {name_of(host.node)} of the batch, whose axis 0 is not the samples")
+            if not self._is_of_samples(host):
+                return self._host_rows(host)
             integer = host.dtype in (torch.int64, torch.int32)
             shape = [self.batch.shape[0].node.hint, *host.shape[1:]]
             id = self.graph.input(host.name, "i32" if integer else "f32", shape)
             self.host[host.name] = (Value(id, host.shape, integer), host.function)
             self.inputs[host.name] = "i32" if integer else "f32"
         return self.host[host.name][0]
+
+    def _host_rows(self, host):
+        """A value of the batch that has several items for each sample in axis 0."""
+        rest = host.shape[1:]
+        rows = None if not host.shape or isinstance(host.shape[0], int) else self.items(host.shape[:1])
+        if rows is None or not all(isinstance(extent, int) for extent in rest):
+            raise self.refusal(f"takes {name_of(host.node)} of the batch, whose axis 0 is not the samples")
+        apart = self.from_batch(host.node, lambda value, samples: value.reshape(samples, rows, *rest), f"{rows} items for each sample",
+                                (rows, *rest), host.dtype)
+        return Value(self.emit("reshape", [apart], {"dims": [-1, *rest]}), host.shape, apart.integer)
+
+    def _is_of_samples(self, host):
+        """Whether a value of the batch can be an input of the graph."""
+        return bool(host.shape) and self.is_batch(host.shape[0]) and all(isinstance(e, int) for e in host.shape[1:])
+
+    def _of_batch(self):
+        """The nodes that depend on the batch and on constants only, and whose memory nothing changes."""
+        parameters = {spec.arg.name for spec in self.exported.graph_signature.input_specs if spec.kind.name == "PARAMETER"}
+        roots = self._roots()
+        changed = {roots[node.args[0]] for node in self.exported.graph.nodes if is_in_place(node)}
+        found = set()
+        for node in self.exported.graph.nodes:
+            is_input = node.op == "placeholder" and node.name not in parameters
+            computed = node.op == "call_function" and node.target not in RANDOM and found.issuperset(node.all_input_nodes)
+            if (is_input or computed) and roots[node] not in changed:
+                found.add(node)
+        return found
 
     def _is_of_batch(self, node, in_place):
         """Whether a node needs only the batch and constants, and is not an operation of the graph.
@@ -277,6 +334,9 @@ class Lowering:
         if in_place or not isinstance(form, torch.Tensor) or node.target in RANDOM:
             return False
         inputs = [self.values[argument] for argument in node.all_input_nodes]
+        is_number = lambda v: not self._is_of_samples(v) if isinstance(v, HostValue) else isinstance(v, Value) and v.total
+        if node in self.of_batch and any(is_number(v) for v in inputs):
+            return True  # what is computed with a sum over the batch
         plain_kinds = (HostValue, torch.Tensor, Uniform, Repeated, int, float, torch.SymInt)
         if not all(isinstance(v, plain_kinds) or (isinstance(v, Value) and v.id in self.given) for v in inputs):
             return False
@@ -326,7 +386,7 @@ class Lowering:
             self.values[node] = node.target(*arguments, **keywords)
             return
         if self._is_of_batch(node, in_place):
-            self.values[node] = HostValue(node, self.exported)
+            self.values[node] = HostValue.of_node(node, self.exported)
             return
         translate = TRANSLATIONS.get(name) or (TRANSLATIONS.get(name.rstrip("_")) if in_place else None)
         if translate is None:

@@ -56,7 +56,7 @@ class Step:
         self._groups = optimizers.groups_of(optimizer)
         self._options_at_first = optimizers.options_of(optimizer)
         self._rates = optimizers.Rates(self._groups)
-        self._captured = self._session = self._external = None
+        self._programs = self._captured = self._session = self._external = None
         self._step = optimizers.steps_of(optimizer)
         self._begun_with = self._step  # steps of PyTorch's
         self._samples = self._made = 0
@@ -74,18 +74,18 @@ class Step:
             raise Refusal("an option of the optimizer has changed since the Step was made, as the momentum does under OneCycleLR "
                           "without cycle_momentum=False; Telar's optimizer keeps its options, only the learning rate is read")
         rate = self._rates.now(self.optimizer)
-        arrays = self._arrays(batch)
         size = len(batch[0])
         samples = numpy.arange(self._samples, self._samples + size)
-        divisor = 0 if self._captured.mean else 1
-        self._step += 1
-        sums, finite = self._session.train(arrays, samples, rate, self._step, 0, divisor)
+        step = self._step + 1
+        sums, finite = self._computed(batch, lambda arrays: self._session.train(
+            arrays, samples, rate, step, 0, 0 if self._captured.mean else 1))
+        loss = sums[0] / size if self._captured.mean else sums[0]
+        if not finite:
+            raise Refusal(f"step {step} is not finite: its loss is {loss}; nothing was updated")
+        self._step = step
         self._samples += size
         self._last = batch
         self.optimizer._opt_called = True  # schedulers warn otherwise
-        loss = sums[0] / size if self._captured.mean else sums[0]
-        if not finite:
-            raise Refusal(f"step {self._step} is not finite: its loss is {loss}; nothing was updated")
         return loss
 
     def epoch(self, batches, steps, number=0, done=None):
@@ -129,7 +129,7 @@ class Step:
     def evaluate(self, *batch):
         """The loss of a batch in evaluation mode, by the current values."""
         self._require_begun()
-        loss = self._session.evaluate(self._arrays(batch))[0]
+        loss = self._computed(batch, lambda arrays: self._session.evaluate(arrays))[0]
         return loss / len(batch[0]) if self._captured.mean else loss
 
     def predict(self, *inputs):
@@ -209,8 +209,8 @@ class Step:
         if self._external:
             raise Refusal("PyTorch computes the module, so a file of Telar's operations cannot be written; save it with torch.save")
         if self._captured.host:
-            raise Refusal("PyTorch computes a part of the module's inputs of each batch, such as masks, so a file of it would "
-                          "not be enough; compute them before, and give them as tensors of the batch")
+            raise Refusal("PyTorch computes a part of the module's inputs of each batch, such as masks or weights of labels, so a "
+                          "file of it would not be enough; compute them before, and give them as tensors of the batch")
         values = {name: self._session.read_state(name) for name, _, _ in self._captured.model.parameters}
         self._captured.model.write(str(path), values)
 
@@ -239,21 +239,41 @@ class Step:
             threads = max(1, (self._threads or len(os.sched_getaffinity(0))) // workers) if workers > 1 else self._threads
             self._external = External(self.model, self.loss, batch, trained, workers, threads)
             self._captured = self._external.captured
-        name = optimizers.form_of(self.optimizer).name
-        held = self._captured.tensors
-        groups = [([parameter for parameter in trained if id(held.get(parameter)) in group.members], group.options, multiple)
-                  for group, multiple in zip(self._groups, self._rates.multiples)]
-        self._session = _native.Session(self._captured.model, len(batch[0]), name, self._groups[0].options, self.strategy,
-                                        self.options, self._clip_norm, self._bf16, self._threads, self._seed, groups, self._servers)
+        self._session = self._new_session(len(batch[0]))
         if self._step:
             self.load()
 
+    def _new_session(self, size):
+        """For batches of about this size. The parameters have the values of the capture."""
+        name = optimizers.form_of(self.optimizer).name
+        held, trained = self._captured.tensors, self._trained()
+        groups = [([parameter for parameter in trained if id(held.get(parameter)) in group.members], group.options, multiple)
+                  for group, multiple in zip(self._groups, self._rates.multiples)]
+        return _native.Session(self._captured.model, size, name, self._groups[0].options, self.strategy, self.options,
+                               self._clip_norm, self._bf16, self._threads, self._seed, groups, self._servers)
+
     def _capture(self, batch, trained):
-        programs = Capture(self.model, self.loss, batch, trained)
+        programs = Capture(self.model, self.loss, batch, trained, _native.uses_servers(self.strategy))
         captured = programs.model()
         if self._check:
             require_equal(programs, batch, arrays_of, self._threads)
-        self._captured = captured
+        self._captured, self._programs = captured, programs
+
+    def _computed(self, batch, compute):
+        """What compute(arrays) gives for a batch, of which the first may have labels that the loss ignores."""
+        try:
+            return compute(self._arrays(batch))
+        except _native.Error:
+            if not any(has_some(batch) for has_some in self._captured.ignored):
+                raise
+        before = self._session
+        self._programs.takes_ignored = True
+        self._captured = self._programs.model()
+        self._session = self._new_session(len(batch[0]))
+        for parameter, slot in before.state_names:
+            if (parameter, slot) in self._session.state_names:
+                self._session.write_state(parameter, slot, before.read_state(parameter, slot))
+        return compute(self._arrays(batch))
 
     def _arrays(self, batch):
         if not self._external:

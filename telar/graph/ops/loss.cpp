@@ -16,18 +16,24 @@ void check_classification(std::string_view op, const TensorType& logits, const T
   }
 }
 
-class CrossEntropyBackwardOp final : public Op {
+class CrossEntropyBackwardOp : public Op {
  public:
   std::string_view name() const override { return "cross_entropy_backward"; }
-  // inputs: log-probabilities [N, C], label [N], dloss [1]; output: dlogits
+  // inputs: log-probabilities [N, C], label [N], dloss [1], or [N] of rows; output: dlogits
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {inputs[0]};
   }
 };
 
-const CrossEntropyBackwardOp kCrossEntropyBackward;
+class CrossEntropyOfRowsBackwardOp final : public CrossEntropyBackwardOp {
+ public:
+  std::string_view name() const override { return "cross_entropy_of_rows_backward"; }
+};
 
-class CrossEntropyOp final : public Op {
+const CrossEntropyBackwardOp kCrossEntropyBackward;
+const CrossEntropyOfRowsBackwardOp kCrossEntropyOfRowsBackward;
+
+class CrossEntropyOp : public Op {
  public:
   std::string_view name() const override { return "cross_entropy"; }
   int64_t label_count(const std::vector<TensorType>& inputs) const override { return inputs[0].shape[1]; }
@@ -37,10 +43,26 @@ class CrossEntropyOp final : public Op {
     return {{DType::f32, {1}}, inputs[0]};
   }
   void gradient(GradientContext& context) const override {
-    context.set(0, context.builder().add1(kCrossEntropyBackward,
+    context.set(0, context.builder().add1(backward(),
                                           {context.output(1), context.input(1), context.output_gradient(0)},
                                           context.attributes()));
   }
+
+ protected:
+  virtual const Op& backward() const { return kCrossEntropyBackward; }
+};
+
+class CrossEntropyOfRowsOp final : public CrossEntropyOp {
+ public:
+  std::string_view name() const override { return "cross_entropy_of_rows"; }
+  // outputs: losses [N], log-probabilities [N, C]
+  std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
+    check_classification(name(), inputs[0], inputs[1]);
+    return {{DType::f32, inputs[1].shape}, inputs[0]};
+  }
+
+ protected:
+  const Op& backward() const override { return kCrossEntropyOfRowsBackward; }
 };
 
 class MeanSquaredErrorBackwardOp final : public Op {
@@ -90,6 +112,7 @@ class TopKCorrectOp final : public Op {
 };
 
 const CrossEntropyOp kCrossEntropy;
+const CrossEntropyOfRowsOp kCrossEntropyOfRows;
 const MeanSquaredErrorOp kMeanSquaredError;
 const TopKCorrectOp kTopKCorrect;
 
@@ -97,6 +120,10 @@ const TopKCorrectOp kTopKCorrect;
 
 ValueId cross_entropy(GraphBuilder& builder, ValueId logits, ValueId label, double label_smoothing) {
   return builder.add(kCrossEntropy, {logits, label}, {{"label_smoothing", label_smoothing}})[0];
+}
+
+ValueId cross_entropy_of_rows(GraphBuilder& builder, ValueId logits, ValueId label, double label_smoothing) {
+  return builder.add(kCrossEntropyOfRows, {logits, label}, {{"label_smoothing", label_smoothing}})[0];
 }
 
 ValueId mean_squared_error(GraphBuilder& builder, ValueId prediction, ValueId target) {

@@ -11,6 +11,9 @@ namespace telar {
 /// 1.
 ValueId cross_entropy(GraphBuilder& builder, ValueId logits, ValueId label, double label_smoothing);
 
+/// The same of each row, f32 [N], for rows that have weights. CPUs only.
+ValueId cross_entropy_of_rows(GraphBuilder& builder, ValueId logits, ValueId label, double label_smoothing);
+
 /// Σₙ (mean over the other axes of (prediction − target)²); both f32, of the same shape [N, …].
 ValueId mean_squared_error(GraphBuilder& builder, ValueId prediction, ValueId target);
 

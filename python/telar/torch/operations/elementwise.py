@@ -1,5 +1,6 @@
 """Operations that compute each element by itself."""
 
+import dataclasses
 import math
 
 import torch
@@ -19,7 +20,65 @@ def scaled(low, x, factor):
     if factor == 1:
         return x
     value = low.value(x)
-    return Value(low.emit("scale", [value], {"factor": float(factor)}), value.shape, False, value.total)
+    result = Value(low.emit("scale", [value], {"factor": float(factor)}), value.shape, False, value.total)
+    if value.id in low.summands:
+        low.summands[result.id] = [(give, factor * own) for give, own in low.summands[value.id]]
+    return result
+
+
+def times_number(low, x, node, inverse=False):
+    """x times a number of the whole batch, or divided by it. Of a sum or mean over the samples, a mean."""
+    named = f"inverse={inverse}"
+    if not x.total:
+        return times_rows(low, x, number_for_samples(low, node, inverse, False, named))
+    if x.id not in low.summands:
+        raise low.refusal("divides by a number of the batch what is not a sum of the samples' losses")
+    is_sum = x.total is Total.SUM
+    return total_times(low, x, number_for_samples(low, node, inverse, is_sum, f"{named} times samples={is_sum}"))
+
+
+def sum_as_mean(low, x, node):
+    """A sum over the samples as a mean of what is multiplied by the number of samples. node: an input."""
+    count = low.from_batch(node, lambda value, samples: torch.full((samples,), float(samples)), "the number of samples", ())
+    return total_times(low, x, count)
+
+
+def total_times(low, x, number):
+    """The mean whose graph adds what x adds, times a number for each sample."""
+    terms = []
+    for give, factor in low.summands[x.id]:
+        each = scaled(low, times_rows(low, give(), number), factor)
+        terms.append(low.emit("reduce_sum", [each], {"axes": list(range(each.rank)), "keep_dims": False}))
+    total = terms[0]
+    for term in terms[1:]:
+        total = low.graph.add("add", [total, term])[0]
+    return Value(total, (), False, Total.MEAN)
+
+
+def number_for_samples(low, node, inverse, times_samples, named):
+    """A number of the batch, or its inverse, once for each sample: [N]."""
+
+    def each(value, samples):
+        number = value.to(torch.float64).reshape(1)
+        number = (1 / number if inverse else number) * (samples if times_samples else 1)
+        return number.float().expand(samples)
+
+    return low.from_batch(node, each, named, ())
+
+
+def times_rows(low, x, number):
+    """x [..., N, ...], or with several items for each sample in axis 0, times a number for each sample."""
+    axes = [axis for axis, extent in enumerate(x.shape) if not isinstance(extent, int)]
+    if len(axes) != 1 or not (low.is_batch(x.shape[axes[0]]) or axes[0] == 0):
+        raise low.refusal("multiplies what does not depend on the samples, or in two axes, by a number of the batch")
+    axis, samples = axes[0], low.batch.shape[0]
+    aligned = Value(low.emit("reshape", [number], {"dims": [-1, *[1] * (x.rank - 1 - axis)]}), (samples, *[1] * (x.rank - 1 - axis)))
+    if low.is_batch(x.shape[axis]):
+        return Value(low.emit("mul", [x, aligned]), x.shape)
+    rows = low.emit("reshape", [x], {"dims": [-1, low.items(x.shape)]})
+    column = low.emit("reshape", [number], {"dims": [-1, 1]})
+    product = low.graph.add("mul", [rows, column])[0]
+    return Value(low.graph.add("reshape", [product], {"dims": low.dims(x.shape)})[0], x.shape)
 
 
 def times_samples(low, x):
@@ -42,7 +101,10 @@ def add(low, self, other, alpha=1):
         raise low.refusal("adds what does not depend on the samples to a sum over them; use the mean over the samples")
     if a.total != b.total:
         a, b = (value if value.total else times_samples(low, value) for value in (a, b))
-    return low.like(low.emit("add", [a, b]), total)
+    result = low.like(low.emit("add", [a, b]), total)
+    if a.id in low.summands and b.id in low.summands:
+        low.summands[result.id] = low.summands[a.id] + low.summands[b.id]
+    return result
 
 
 @translates("sub", "subtract")
@@ -58,7 +120,11 @@ def rsub(low, self, other, alpha=1):
 @translates("mul", "multiply")
 def mul(low, self, other):
     if isinstance(other, (int, float)):
-        return low.like(low.emit("scale", [self], {"factor": float(other)}), low.value(self).total)
+        return scaled(low, low.value(self), float(other))
+    for x, number in ((self, "other"), (other, "self")):
+        node = low.number_of_batch(number)
+        if node is not None:
+            return times_number(low, low.value(x), node)
     a, b = low.value(self), low.value(other)
     if a.total and b.total:
         raise low.refusal("multiplies two sums over the samples, so the loss is not one")
@@ -74,7 +140,10 @@ def div(low, self, other, rounding_mode=None):
     if isinstance(other, (int, float)):
         return mul(low, self, 1 / other)
     x = low.value(self)
-    if not isinstance(other, (Value, Uniform)) and not hasattr(other, "dim"):
+    node = low.number_of_batch("other")
+    if node is not None:
+        return times_number(low, x, node, inverse=True)
+    if isinstance(other, torch.SymInt):
         return by_count(low, x, other)
     divisor = low.value(other)
     if divisor.total:
@@ -88,7 +157,7 @@ def by_count(low, x, count):
     each = low.items([count])
     if x.total is not Total.SUM:
         raise low.refusal("divides by the size of the batch what is not a sum over it")
-    return Value(low.emit("scale", [x], {"factor": 1 / each}), x.shape, False, Total.MEAN)
+    return dataclasses.replace(scaled(low, x, 1 / each), total=Total.MEAN)
 
 
 @translates("neg", "negative")

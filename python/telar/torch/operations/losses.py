@@ -1,6 +1,9 @@
 """Losses: sums and means over the samples."""
 
+import torch
+
 from telar.registry import Registry
+from telar.torch.host import HostFunction, HostValue
 from telar.torch.operations import elementwise, reductions, shaping
 from telar.torch.operations.elementwise import scaled
 from telar.torch.values import Total, Value
@@ -30,19 +33,18 @@ def binary(low, name, a, b):
 
 @translates("cross_entropy_loss")
 def cross_entropy(low, self, target, weight=None, reduction=MEAN, ignore_index=-100, label_smoothing=0.0):
-    if weight is not None:
-        raise low.refusal("has weights of classes, by whose sum over the batch the loss is divided")
-    logits, labels = classes_last(low, low.value(self)), low.value(target)
-    if not labels.integer:
-        if label_smoothing:
-            raise low.refusal("smooths labels that are probabilities")
-        probabilities = classes_last(low, labels)
-        losses = binary(low, "mul", reductions.log_normalised(low, logits, logits.rank - 1), probabilities)
-        each = low.emit("reduce_sum", [negative(low, losses)], {"axes": [logits.rank - 1], "keep_dims": False})
-        return reduced(low, Value(each, logits.shape[:-1]), reduction)
-    if reduction == NONE:
-        raise low.refusal("gives the losses of the samples (reduction='none'); take their mean or sum")
-    return of_labels(low, logits, labels, reduction, label_smoothing)
+    if not isinstance(weight, (torch.Tensor, type(None))):
+        raise low.refusal("has weights of classes that are not constant")
+    logits = classes_last(low, low.value(self))
+    if not low.node_of("target").meta["val"].is_floating_point():
+        return of_labels(low, Labels(low, logits, target, weight, ignore_index, label_smoothing), reduction)
+    if label_smoothing:
+        raise low.refusal("smooths labels that are probabilities")
+    log = reductions.log_normalised(low, logits, logits.rank - 1)
+    losses = binary(low, "mul", log, classes_last(low, low.value(target)))
+    losses = losses if weight is None else binary(low, "mul", losses, weight)
+    each = low.emit("reduce_sum", [negative(low, losses)], {"axes": [logits.rank - 1], "keep_dims": False})
+    return reduced(low, Value(each, logits.shape[:-1]), reduction)
 
 
 def classes_last(low, x):
@@ -53,18 +55,92 @@ def classes_last(low, x):
     return shaping.permuted(low, x, order)
 
 
-def of_labels(low, logits, labels, reduction, smoothing):
-    """The cross-entropy of rows of logits, [..., C], and integers, [...]."""
-    items = low.items(logits.shape[:-1])
-    if items is None:
-        raise low.refusal("does not depend on the samples")
-    if logits.rank > 2:
-        classes = logits.shape[-1]
-        logits = Value(low.emit("reshape", [logits], {"dims": [-1, classes]}), (logits.shape[0] * items, classes))
-        labels = Value(low.emit("reshape", [labels], {"dims": [-1]}), (logits.shape[0],), True)
-    id = low.emit("cross_entropy", [logits, labels], {"label_smoothing": float(smoothing)})
+class Labels:
+    """Rows of logits, [N · items, C], and their labels, some of which may be ignored or have weights by their class.
+
+    node: of the labels. weighted: whether rows have weights, of which PyTorch computes those of a batch.
+    """
+
+    def __init__(self, low, logits, labels, weight, ignore_index, smoothing):
+        self.low, self.node, self.weight, self.ignore_index, self.smoothing = low, low.node_of("target"), weight, ignore_index, smoothing
+        self.shape, self.classes, self.items = logits.shape[:-1], logits.shape[-1], low.items(logits.shape[:-1])
+        if self.items is None:
+            raise low.refusal("does not depend on the samples")
+        self.logits = self._flat(logits, self.classes)
+        is_class = 0 <= ignore_index < self.classes
+        has_ignored = lambda batch: bool((HostFunction(self.node, low.exported)(batch) == ignore_index).any())
+        self.weighted = weight is not None or is_class or low.takes_ignored
+        if self.weighted and self.node not in low.of_batch:
+            raise low.refusal("has weights of classes, or ignores some, and labels that PyTorch cannot compute of the batch alone")
+        if not self.weighted and self.node in low.of_batch:
+            low.ignored.append(has_ignored)
+        self.labels = self._of_host() if self.weighted or isinstance(labels, HostValue) else self._flat(low.value(labels))
+
+    def losses(self, smoothing):
+        """Of each row, without weights."""
+        return Value(self.low.emit("cross_entropy_of_rows", [self.logits, self.labels], {"label_smoothing": float(smoothing)}),
+                     (self.logits.shape[0],))
+
+    def weighted_losses(self, is_mean):
+        """Of each row. is_mean: as parts of the mean over the batch, times the number of samples."""
+        low, smoothing = self.low, self.smoothing
+        weights = self._of_rows(is_mean, self.weight)
+        if self.weight is None or not smoothing:
+            return binary(low, "mul", self.losses(smoothing), weights)
+        # The smoothed part of a loss has the weights of all classes, and is divided by those of the labels, too.
+        log = reductions.log_normalised(low, self.logits, 1)
+        all_classes = low.emit("reduce_sum", [binary(low, "mul", log, self.weight)], {"axes": [1], "keep_dims": False})
+        even = binary(low, "mul", Value(all_classes, (self.logits.shape[0],)), self._of_rows(is_mean, None))
+        own = binary(low, "mul", self.losses(0.0), weights)
+        return binary(low, "add", scaled(low, own, 1 - smoothing), scaled(low, even, -smoothing / self.classes))
+
+    def _flat(self, x, *last):
+        if x.rank == 1 + len(last):
+            return x
+        return Value(self.low.emit("reshape", [x], {"dims": [-1, *last]}), (self.shape[0] * self.items, *last), x.integer)
+
+    def _of_host(self):
+        """The labels as PyTorch computes them of the batch; if rows have weights, with a class in place of what is ignored."""
+        ignored = self.ignore_index if self.weighted else None
+
+        def known(labels, samples):
+            return (labels if ignored is None else torch.where(labels == ignored, 0, labels)).reshape(samples, -1)
+
+        return self._flat(self.low.from_batch(self.node, known, f"labels without {ignored}", (self.items,), torch.int64, "label_of_batch"))
+
+    def _of_rows(self, is_mean, of_classes):
+        """The weight of each row. is_mean: times the number of samples, divided by the sum of the labels' weights."""
+        ignored, weight = self.ignore_index, self.weight
+
+        def of_labels(labels, weight):
+            counts = labels != ignored
+            return counts.float() if weight is None else weight[torch.where(counts, labels, 0)] * counts
+
+        def of_rows(labels, samples):
+            found = of_labels(labels, of_classes)
+            if is_mean:
+                found = found * (samples / of_labels(labels, weight).sum(dtype=torch.float64)).float()
+            return found.reshape(samples, -1)
+
+        named = f"weights of rows, ignored={ignored}, mean={is_mean}, " + " ".join(
+            "1" if w is None else repr(w.tolist()) for w in (of_classes, weight))
+        return self._flat(self.low.from_batch(self.node, of_rows, named, (self.items,)))
+
+
+def of_labels(low, of, reduction):
+    """The cross-entropy of rows of logits and their labels."""
+    give = (lambda: of.weighted_losses(False)) if of.weighted else (lambda: of.losses(of.smoothing))
+    if reduction == NONE:
+        each = give()
+        return each if each.rank == len(of.shape) else shaping.reshaped(low, each, of.shape)
+    if of.weighted and reduction == MEAN:
+        return Value(reductions.total_of(low, of.weighted_losses(True), Total.SUM).id, (), False, Total.MEAN)
+    if of.weighted:
+        return reductions.total_of(low, give(), Total.SUM)
+    id = low.emit("cross_entropy", [of.logits, of.labels], {"label_smoothing": float(of.smoothing)})
+    low.summands[id] = [(give, 1.0)]
     total = Value(id, (), False, Total.MEAN if reduction == MEAN else Total.SUM)
-    return scaled(low, total, 1 / items) if reduction == MEAN else total
+    return scaled(low, total, 1 / of.items) if reduction == MEAN else total
 
 
 @translates("nll_loss", "nll_loss_nd", "nll_loss2d")
@@ -117,8 +193,9 @@ def logistic_loss(low, self, target, weight=None, pos_weight=None, reduction=MEA
     if pos_weight is None:
         losses = binary(low, "add", Value(low.emit("softplus", [x]), x.shape), negative(low, binary(low, "mul", x, target)))
     else:
-        more = binary(low, "mul", target, elementwise.scaled(low, low.value(pos_weight - 1.0), 1))
-        factor = binary(low, "add", more, 1.0)
+        if not isinstance(pos_weight, torch.Tensor):
+            raise low.refusal("has weights of positives that are not constant")
+        factor = binary(low, "add", binary(low, "mul", target, pos_weight - 1.0), 1.0)
         positive = binary(low, "mul", Value(low.emit("softplus", [negative(low, x)]), x.shape), factor)
         rest = binary(low, "mul", x, binary(low, "add", negative(low, target), 1.0))
         losses = binary(low, "add", positive, rest)

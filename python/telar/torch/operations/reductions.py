@@ -25,6 +25,7 @@ def total_of(low, x, reduction=Total.MEAN):
         name = "reduce_mean" if reduction is Total.MEAN else "reduce_sum"
         return Value(low.emit(name, [x], {"axes": list(range(x.rank)), "keep_dims": False}), ()) if x.rank else x
     total = Value(low.emit("reduce_sum", [x], {"axes": list(range(x.rank)), "keep_dims": False}), (), False, reduction)
+    low.summands[total.id] = [(lambda: x, 1.0)]
     return scaled(low, total, 1 / items) if reduction is Total.MEAN else total
 
 

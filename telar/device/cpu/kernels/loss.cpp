@@ -19,9 +19,20 @@ void log_softmax_row(const float* logits, float* log_probabilities, int64_t clas
   for (int64_t c = 0; c < classes; ++c) log_probabilities[c] = logits[c] - shift;
 }
 
+/// −(1 − smoothing) · (log-probability of the label) − smoothing · (mean log-probability).
+double cross_entropy_of(const float* log_probabilities, int64_t classes, int32_t label, float smoothing) {
+  const double own = -(1.0F - smoothing) * log_probabilities[label];
+  if (smoothing == 0) return own;
+  double all = 0;
+  for (int64_t c = 0; c < classes; ++c) all += log_probabilities[c];
+  return own - smoothing * all / static_cast<double>(classes);
+}
+
+/// Of all rows together, or of each.
 void lower_cross_entropy(Lowering& lowering, const Node& node) {
   const int64_t rows = lowering.shape(node.inputs[0])[0];
   const int64_t classes = lowering.shape(node.inputs[0])[1];
+  const bool of_rows = node.op->name() == "cross_entropy_of_rows";
   const auto smoothing = static_cast<float>(node.attributes.real("label_smoothing"));
   const std::vector<RegionId> reads{lowering.plain_region(node.inputs[0]),
                                     lowering.plain_region(node.inputs[1])};
@@ -36,22 +47,21 @@ void lower_cross_entropy(Lowering& lowering, const Node& node) {
         log_softmax_row(logits + r * classes, log_probabilities + r * classes, classes);
       }
     });
-    double loss = 0;  // in row order: the same for any team
+    auto* losses = p.get<float>(2);
+    double sum = 0;  // in row order: the same for any team
     for (int64_t r = 0; r < rows; ++r) {
-      const float* row = log_probabilities + r * classes;
-      loss -= (1.0F - smoothing) * row[labels[r]];
-      if (smoothing == 0) continue;
-      double all = 0;
-      for (int64_t c = 0; c < classes; ++c) all += row[c];
-      loss -= smoothing * all / static_cast<double>(classes);
+      const double loss = cross_entropy_of(log_probabilities + r * classes, classes, labels[r], smoothing);
+      if (of_rows) losses[r] = static_cast<float>(loss);
+      sum += loss;
     }
-    *p.get<float>(2) = static_cast<float>(loss);
+    if (!of_rows) *losses = static_cast<float>(sum);
   });
 }
 
 void lower_cross_entropy_backward(Lowering& lowering, const Node& node) {
   const int64_t rows = lowering.shape(node.inputs[0])[0];
   const int64_t classes = lowering.shape(node.inputs[0])[1];
+  const int64_t step = node.op->name() == "cross_entropy_of_rows_backward" ? 1 : 0;
   const auto smoothing = static_cast<float>(node.attributes.real("label_smoothing"));
   const std::vector<RegionId> reads{lowering.plain_region(node.inputs[0]),
                                     lowering.plain_region(node.inputs[1]),
@@ -59,14 +69,16 @@ void lower_cross_entropy_backward(Lowering& lowering, const Node& node) {
   lowering.function(reads, {lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
     const auto* log_probabilities = p.get<const float>(0);
     const auto* labels = p.get<const int32_t>(1);
-    const float scale = *p.get<const float>(2);
+    const auto* dloss = p.get<const float>(2);
     auto* gradient = p.get<float>(3);
     const float spread = smoothing / static_cast<float>(classes);
     parallel_for(rows, std::max<int64_t>(1, kExponentialsAThread / classes), [=](int64_t begin, int64_t end) {
-      for (int64_t i = begin * classes; i < end * classes; ++i) {
-        gradient[i] = scale * (std::exp(log_probabilities[i]) - spread);
+      for (int64_t r = begin; r < end; ++r) {
+        const float scale = dloss[r * step];
+        for (int64_t i = r * classes; i < (r + 1) * classes; ++i)
+          gradient[i] = scale * (std::exp(log_probabilities[i]) - spread);
+        gradient[r * classes + labels[r]] -= scale * (1.0F - smoothing);
       }
-      for (int64_t r = begin; r < end; ++r) gradient[r * classes + labels[r]] -= scale * (1.0F - smoothing);
     });
   });
 }
@@ -126,6 +138,8 @@ void lower_top_k_correct(Lowering& lowering, const Node& node) {
 void register_loss(Kernels& kernels) {
   kernels.add("cross_entropy", lower_cross_entropy);
   kernels.add("cross_entropy_backward", lower_cross_entropy_backward);
+  kernels.add("cross_entropy_of_rows", lower_cross_entropy);
+  kernels.add("cross_entropy_of_rows_backward", lower_cross_entropy_backward);
   kernels.add("mean_squared_error", lower_mean_squared_error);
   kernels.add("mean_squared_error_backward", lower_mean_squared_error_backward);
   kernels.add("top_k_correct", lower_top_k_correct);
