@@ -1,56 +1,129 @@
 #!/usr/bin/env python3
-"""Steps of telar.torch beside the same steps in PyTorch's eager mode, in turns: medians of 7 rounds of 10 steps.
+"""Steps of telar.torch beside the same steps in PyTorch, eager and compiled (torch.compile), in turns.
 
-    PYTHONPATH=build/release/python python bench/python/steps.py [MODEL:BATCH...]
+    PYTHONPATH=build/release/python python bench/python/steps.py [--bf16] [--rounds N] [--eager] [--small] [MODEL...]
 
-The models are those of tests/python/models.py. Both have all cores; the optimizer is Adam.
+The models are those of tests/python/models.py, in the sizes below, or with --small in the tests' sizes. Both sides have all
+cores; the optimizer is Adam. With --bf16, Telar has precision="bf16" and PyTorch autocast. --eager leaves torch.compile out,
+which takes minutes to compile. A round is as many steps as take half a second, at least 3; the figures are the rounds'
+medians. "Products" are the step's matrix products and convolutions, each timed by the engine within a step of Telar's.
 """
 
+import argparse
 import copy
 import os
 import statistics
 import sys
 import time
+import warnings
 
+import numpy
 import torch
+import torchvision
 
 import telar.torch as tt
 from telar.torch.capture import WithLoss
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/python"))
-from models import MODELS  # noqa: E402: the folder must be on the path first
-
-DEFAULT = ["mlp:32", "mingpt:32", "lstm_language_model:32", "gru_classifier:32", "tabular:256", "transformer:32", "unet:8"]
-ROUNDS, STEPS = 7, 10
+from models import MODELS, images  # noqa: E402: the folder must be on the path first
 
 
-def measured(name, size):
-    """Medians of (telar, PyTorch) in seconds for a step."""
-    torch.manual_seed(0)
-    module, loss, make = MODELS[name]()
-    batch, other = make(size), copy.deepcopy(module)
-    step = tt.Step(module, loss, torch.optim.Adam(module.parameters(), 1e-3))
-    optimizer, whole = torch.optim.Adam(other.parameters(), 1e-3), WithLoss(other, loss)
+def small_vit():
+    net = torchvision.models.VisionTransformer(64, 8, 4, 4, 192, 768, num_classes=10)
+    return net, torch.nn.CrossEntropyLoss(), lambda n: images(n, 3, 64)
 
-    def eager():
+
+def mobilenet():
+    net = torchvision.models.mobilenet_v3_small(num_classes=10)
+    return net, torch.nn.CrossEntropyLoss(), lambda n: images(n, 3, 96)
+
+
+# What each one is made by, and its batch.
+SIZES = {
+    "mingpt": (lambda: MODELS["mingpt"](words=256, length=128, width=256, heads=8, layers=4), 8),
+    "vit": (small_vit, 16),
+    "unet": (lambda: MODELS["unet"](width=16, size=64), 8),
+    "mobilenet_v3_small": (mobilenet, 32),
+    "transformer": (lambda: MODELS["transformer"](width=128, heads=4, features=64, length=64), 32),
+    "tabular": (lambda: MODELS["tabular"](width=256), 512),
+    "lstm_language_model": (lambda: MODELS["lstm_language_model"](words=2000, width=200, hidden=200, length=35), 20),
+    "gru_classifier": (lambda: MODELS["gru_classifier"](words=5000, width=64, hidden=128, length=50), 32),
+    "bert": (lambda: MODELS["bert"](words=30522, width=128, heads=2, length=128), 16),
+}
+SMALL = {"mlp": 32, "mingpt": 32, "lstm_language_model": 32, "gru_classifier": 32, "tabular": 256, "transformer": 32, "unet": 8}
+PRODUCTS = ("matmul", "linear", "conv", "attention")
+ROUND_SECONDS = 0.5
+
+
+def pytorch_step(module, loss, batch, bf16, compiled):
+    optimizer, whole = torch.optim.Adam(module.parameters(), 1e-3), WithLoss(module, loss)
+    if compiled:
+        whole = torch.compile(whole)
+
+    def step():
         optimizer.zero_grad()
-        value, _ = whole(*batch)
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            value, _ = whole(*batch)
         value.backward()
         optimizer.step()
 
-    times = ([], [])
-    for number in range(ROUNDS + 1):
-        for which, run in zip(times, (lambda: step(*batch), eager)):
-            began = time.perf_counter()
-            for _ in range(STEPS):
-                run()
-            if number > 0:  # the first round warms up
-                which.append((time.perf_counter() - began) / STEPS)
-    return [statistics.median(one) for one in times]
+    return step
 
 
-for argument in sys.argv[1:] or DEFAULT:
-    model, batch_size = argument.split(":")
-    telars, pytorchs = measured(model, int(batch_size))
-    print(f"{model:22s} batch {batch_size:>4s}  telar {telars * 1e3:8.3f} ms  PyTorch {pytorchs * 1e3:8.3f} ms"
-          f"  {pytorchs / telars:5.2f} x", flush=True)
+def seconds_of(run, times):
+    began = time.perf_counter()
+    for _ in range(times):
+        run()
+    return (time.perf_counter() - began) / times
+
+
+def seconds_of_products(step, batch):
+    """Medians over 5 steps, summed."""
+    arrays, ids = step._arrays(batch), numpy.arange(len(batch[0]))
+    steps = [step._session.profile(arrays, ids) for _ in range(5)]
+    medians = [(operations[0][0], statistics.median(one[2] for one in operations)) for operations in zip(*steps)]
+    return sum(seconds for name, seconds in medians if name.startswith(PRODUCTS))
+
+
+def measure(name, make, size, options):
+    torch.manual_seed(0)
+    module, loss, draw = make()
+    batch = draw(size)
+    others = [copy.deepcopy(module) for _ in range(1 if options.eager else 2)]
+    step = tt.Step(module, loss, torch.optim.Adam(module.parameters(), 1e-3), precision="bf16" if options.bf16 else "f32")
+    runs = [lambda: step(*batch)]
+    runs += [pytorch_step(other, loss, batch, options.bf16, i == 1) for i, other in enumerate(others)]
+    times = []
+    for run in runs:
+        seconds_of(run, 3)
+        times.append(max(3, round(ROUND_SECONDS / seconds_of(run, 3))))
+    rounds = [[seconds_of(run, n) for run, n in zip(runs, times)] for _ in range(options.rounds)]
+    milliseconds = [[1e3 * one for one in column] for column in zip(*rounds)]
+    medians = [statistics.median(one) for one in milliseconds]
+    texts = ["%9.3f (%.3f to %.3f)" % (middle, min(one), max(one)) for middle, one in zip(medians, milliseconds)]
+    products = 1e3 * seconds_of_products(step, batch)
+    print("%-20s %4d  telar %s  eager %s%s  %5.2f x the best  products %.3f: %.2f of them"
+          % (name, size, texts[0], texts[1], "  compiled " + texts[2] if len(texts) == 3 else "",
+             min(medians[1:]) / medians[0], products, medians[0] / products), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--eager", action="store_true")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("models", nargs="*", metavar="MODEL")
+    options = parser.parse_args()
+    table = {name: (MODELS[name], size) for name, size in SMALL.items()} if options.small else SIZES
+    unknown = [name for name in options.models if name not in table]
+    if unknown:
+        parser.error("there is no model '%s'; these are: %s" % (unknown[0], ", ".join(table)))
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(os.cpu_count())
+    for name in options.models or table:
+        measure(name, *table[name], options)
+
+
+if __name__ == "__main__":
+    main()

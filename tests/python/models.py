@@ -74,21 +74,21 @@ def vae():
 
 
 @model
-def lstm_language_model():
+def lstm_language_model(words=50, width=16, hidden=24, length=12):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.embedding = nn.Embedding(50, 16)
-            self.lstm = nn.LSTM(16, 24, num_layers=2, dropout=0.2, batch_first=True)
-            self.head = nn.Linear(24, 50)
+            self.embedding = nn.Embedding(words, width)
+            self.lstm = nn.LSTM(width, hidden, num_layers=2, dropout=0.2, batch_first=True)
+            self.head = nn.Linear(hidden, words)
 
         def forward(self, tokens):
             return self.head(self.lstm(self.embedding(tokens))[0])
 
     def loss(module, x, y):
-        return F.cross_entropy(module(x).reshape(-1, 50), y.reshape(-1))
+        return F.cross_entropy(module(x).reshape(-1, words), y.reshape(-1))
 
-    return Model(), loss, lambda n: (torch.randint(0, 50, (n, 12)), torch.randint(0, 50, (n, 12)))
+    return Model(), loss, lambda n: (torch.randint(0, words, (n, length)), torch.randint(0, words, (n, length)))
 
 
 @model
@@ -109,7 +109,7 @@ def siamese():
 
 
 @model
-def mingpt():
+def mingpt(words=40, length=12, width=32, heads=4, layers=2):
     class Attention(nn.Module):
         def __init__(self, width, heads, length):
             super().__init__()
@@ -139,12 +139,12 @@ def mingpt():
             return x + self.mlp(self.ln_2(x))
 
     class Gpt(nn.Module):
-        def __init__(self, vocabulary=40, length=16, width=32, heads=4, layers=2):
+        def __init__(self, longest):
             super().__init__()
-            self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-            self.h = nn.ModuleList([Block(width, heads, length) for _ in range(layers)])
+            self.wte, self.wpe = nn.Embedding(words, width), nn.Embedding(longest, width)
+            self.h = nn.ModuleList([Block(width, heads, longest) for _ in range(layers)])
             self.ln_f = nn.LayerNorm(width)
-            self.lm_head = nn.Linear(width, vocabulary, bias=False)
+            self.lm_head = nn.Linear(width, words, bias=False)
 
         def forward(self, tokens):
             position = torch.arange(0, tokens.size(1), dtype=torch.long, device=tokens.device).unsqueeze(0)
@@ -157,11 +157,11 @@ def mingpt():
         logits = module(x)
         return F.cross_entropy(logits.view(-1, logits.size(-1)), y.view(-1))
 
-    return Gpt(), loss, lambda n: (torch.randint(0, 40, (n, 12)), torch.randint(0, 40, (n, 12)))
+    return Gpt(length + 4), loss, lambda n: (torch.randint(0, words, (n, length)), torch.randint(0, words, (n, length)))
 
 
 @model
-def unet():
+def unet(width=8, size=16):
     def double(inputs, outputs):
         return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True),
                              nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
@@ -169,11 +169,11 @@ def unet():
     class Unet(nn.Module):
         def __init__(self):
             super().__init__()
-            self.inc, self.down = double(3, 8), nn.Sequential(nn.MaxPool2d(2), double(8, 16))
-            self.deeper = nn.Sequential(nn.MaxPool2d(2), double(16, 32))
-            self.up1, self.conv1 = nn.ConvTranspose2d(32, 16, 2, stride=2), double(32, 16)
-            self.up2, self.conv2 = nn.Upsample(scale_factor=2, mode="nearest"), double(24, 8)
-            self.outc = nn.Conv2d(8, 2, 1)
+            self.inc, self.down = double(3, width), nn.Sequential(nn.MaxPool2d(2), double(width, 2 * width))
+            self.deeper = nn.Sequential(nn.MaxPool2d(2), double(2 * width, 4 * width))
+            self.up1, self.conv1 = nn.ConvTranspose2d(4 * width, 2 * width, 2, stride=2), double(4 * width, 2 * width)
+            self.up2, self.conv2 = nn.Upsample(scale_factor=2, mode="nearest"), double(3 * width, width)
+            self.outc = nn.Conv2d(width, 2, 1)
 
         def forward(self, x):
             x1 = self.inc(x)
@@ -184,7 +184,7 @@ def unet():
             y = self.conv1(torch.cat([x2, y], dim=1))
             return self.outc(self.conv2(torch.cat([x1, self.up2(y)], dim=1)))
 
-    return Unet(), nn.CrossEntropyLoss(), lambda n: (torch.randn(n, 3, 16, 16), torch.randint(0, 2, (n, 16, 16)))
+    return Unet(), nn.CrossEntropyLoss(), lambda n: (torch.randn(n, 3, size, size), torch.randint(0, 2, (n, size, size)))
 
 
 @model
@@ -200,13 +200,14 @@ def autoencoder():
 
 
 @model
-def tabular():
+def tabular(width=16):
     class Tabular(nn.Module):
         def __init__(self):
             super().__init__()
             self.embeddings = nn.ModuleList([nn.Embedding(7, 3), nn.Embedding(4, 2)])
             self.norm = nn.BatchNorm1d(5)
-            self.layers = nn.Sequential(nn.Linear(10, 16), nn.ReLU(inplace=True), nn.BatchNorm1d(16), nn.Dropout(0.1), nn.Linear(16, 1))
+            self.layers = nn.Sequential(nn.Linear(10, width), nn.ReLU(inplace=True), nn.BatchNorm1d(width), nn.Dropout(0.1),
+                                        nn.Linear(width, 1))
 
         def forward(self, categories, numbers):
             embedded = [layer(categories[:, i]) for i, layer in enumerate(self.embeddings)]
@@ -236,19 +237,19 @@ def factorisation():
 
 
 @model
-def gru_classifier():
+def gru_classifier(words=30, width=8, hidden=12, length=9):
     class Classifier(nn.Module):
         def __init__(self):
             super().__init__()
-            self.embedding = nn.Embedding(30, 8, padding_idx=0)
-            self.gru = nn.GRU(8, 12, batch_first=True)
-            self.fc = nn.Linear(12, 3)
+            self.embedding = nn.Embedding(words, width, padding_idx=0)
+            self.gru = nn.GRU(width, hidden, batch_first=True)
+            self.fc = nn.Linear(hidden, 3)
 
         def forward(self, tokens):
             _, hidden = self.gru(self.embedding(tokens))
             return self.fc(hidden[-1])
 
-    return Classifier(), nn.CrossEntropyLoss(), lambda n: (torch.randint(0, 30, (n, 9)), torch.randint(0, 3, (n,)))
+    return Classifier(), nn.CrossEntropyLoss(), lambda n: (torch.randint(0, words, (n, length)), torch.randint(0, 3, (n,)))
 
 
 @model
@@ -277,37 +278,40 @@ def tcn():
 
 
 @model
-def transformer():
+def transformer(width=16, heads=2, features=4, length=6):
     """nn.TransformerEncoder, with a class token."""
 
     class Classifier(nn.Module):
         def __init__(self):
             super().__init__()
-            self.token = nn.Parameter(torch.zeros(1, 1, 16))
-            self.project = nn.Linear(4, 16)
-            layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True, norm_first=True)
+            self.token = nn.Parameter(torch.zeros(1, 1, width))
+            self.project = nn.Linear(features, width)
+            layer = nn.TransformerEncoderLayer(width, heads, 2 * width, dropout=0.1, batch_first=True, norm_first=True)
             self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-            self.head = nn.Linear(16, 5)
+            self.head = nn.Linear(width, 5)
 
         def forward(self, x):
             x = torch.cat([self.token.expand(x.size(0), -1, -1), self.project(x)], 1)
             return self.head(self.encoder(x)[:, 0])
 
-    return Classifier(), nn.CrossEntropyLoss(label_smoothing=0.1), lambda n: (torch.randn(n, 6, 4), torch.randint(0, 5, (n,)))
+    def make(n):
+        return torch.randn(n, length, features), torch.randint(0, 5, (n,))
+
+    return Classifier(), nn.CrossEntropyLoss(label_smoothing=0.1), make
 
 
 @model
-def bert():
+def bert(words=60, width=32, heads=4, length=16):
     from transformers import BertConfig, BertForSequenceClassification
 
-    config = BertConfig(vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-                        max_position_embeddings=24, num_labels=3, attn_implementation="sdpa")
+    config = BertConfig(vocab_size=words, hidden_size=width, num_hidden_layers=2, num_attention_heads=heads,
+                        intermediate_size=2 * width, max_position_embeddings=length + 8, num_labels=3, attn_implementation="sdpa")
     net = BertForSequenceClassification(config)
 
     def loss(module, x, y):
         return F.cross_entropy(module(input_ids=x).logits, y)
 
-    return net, loss, lambda n: (torch.randint(1, 60, (n, 16)), torch.randint(0, 3, (n,)))
+    return net, loss, lambda n: (torch.randint(1, words, (n, length)), torch.randint(0, 3, (n,)))
 
 
 def of_torchvision(name, size, **options):
