@@ -5,8 +5,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const telar::Position position{{reinterpret_cast<const char*>(data), size}};
   try {
-    const telar::StreamPosition place = telar::stream_position(position, "t", 2);
-    if (telar::to_position(place, "t") != position) __builtin_trap();
+    const telar::StreamPosition place = telar::stream_position(position, "t", {0, 0});
+    const telar::Position again = telar::to_position(place, "t");
+    const bool longer = again.bytes.size() > position.bytes.size();  // of fewer partitions
+    if (!longer && again != position) __builtin_trap();
   } catch (const telar::Error&) {
     return 0;
   }

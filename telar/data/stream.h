@@ -87,13 +87,21 @@ class Stream : public BatchSource {
 
 using StreamPtr = std::shared_ptr<const Stream>;
 
+/// Which partitions of a topic are read, if the options tell at which offset each one begins.
+enum class StreamPartitions {
+  all,           ///< all that the topic has; there must be an offset for each
+  given,         ///< those that have an offset
+  given_and_new  ///< the same and, if the stream has no end, the others, from their first message on
+};
+
 /// What a stream is opened with, besides its source's options.
 struct StreamRequest {
   const Attributes& options;  ///< all options of the source
   int64_t batch = 0;          ///< messages in a batch, over all workers
   Part part = {};             ///< of each batch, for this worker
   int64_t ahead = 0;          ///< batches that are read before the step that uses the first of them
-  std::vector<double> mean;   ///< for normalising; empty: none
+  StreamPartitions partitions = StreamPartitions::all;
+  std::vector<double> mean;  ///< for normalising; empty: none
   std::vector<double> std;
   std::function<void(const std::string&)> warn = {};  ///< may be empty; called from threads that read
   /// Ends reads that wait for messages; called from threads that read. Empty: never.

@@ -39,7 +39,8 @@ void check_stream(const StreamOptions& options, const MessageLog& log) {
   if (options.batch < 1) throw user_error("the batch is {}; it must be at least 1", options.batch);
   for (const auto& [offsets, name] : {std::pair(&options.starts, "start"), std::pair(&options.ends, "end")}) {
     const bool optional = offsets == &options.ends && offsets->empty();
-    if (!optional && offsets->size() != partitions)
+    const bool fewer = options.fewer_partitions && offsets->size() < partitions && !offsets->empty();
+    if (!optional && !fewer && offsets->size() != partitions)
       throw user_error("data.{} has {} offsets; topic '{}' has {} partitions", name, offsets->size(),
                        log.name(), partitions);
   }
@@ -58,7 +59,9 @@ StreamBatches::StreamBatches(std::unique_ptr<MessageLog> log, StreamOptions opti
       tensors_(tensors_of_stream(options_.format.spec)),
       decoder_(message_decoder(options_.format)),
       damaged_(log_->name(), {options_.skip_damaged, options_.batch, options_.dead_letters, options_.warn}),
-      reading_(static_cast<size_t>(log_->partitions()), -1) {
+      partitions_(static_cast<int>(options_.starts.size())),
+      warned_of_(partitions_),
+      reading_(options_.starts.size(), -1) {
   check_stream(options_, *log_);
   if (!options_.ends.empty()) {
     options_.messages = sum_of_lengths(options_.starts, options_.ends);
@@ -68,14 +71,14 @@ StreamBatches::StreamBatches(std::unique_ptr<MessageLog> log, StreamOptions opti
 }
 
 std::string StreamBatches::described() const {
-  const std::string topic = fmt::format("topic '{}' with {} {}", log_->name(), log_->partitions(),
-                                        log_->partitions() == 1 ? "partition" : "partitions");
+  const std::string topic = fmt::format("topic '{}' with {} {}", log_->name(), partitions_,
+                                        partitions_ == 1 ? "partition" : "partitions");
   return options_.messages == 0 ? topic + ", without an end"
                                 : fmt::format("{}, {} messages", topic, options_.messages);
 }
 
 StreamPosition StreamBatches::place_of(const Position& position) const {
-  return stream_position(position, log_->name(), log_->partitions());
+  return stream_position(position, log_->name(), options_.starts);
 }
 
 Position StreamBatches::begin(uint32_t pass) const {
@@ -157,10 +160,10 @@ void StreamBatches::take_in_turn(StreamPosition& place, const std::vector<int64_
   place.messages += messages;
   int64_t left = messages - in_rounds(rounds);
   for (size_t p = 0; p < sizes.size(); ++p) place.next[p] += std::min(sizes[p], rounds);
-  for (int p = place.turn; left > 0; p = (p + 1) % log_->partitions()) {
+  for (int p = place.turn; left > 0; p = (p + 1) % partitions_) {
     if (sizes[static_cast<size_t>(p)] <= rounds) continue;
     ++place.next[static_cast<size_t>(p)];
-    place.turn = (p + 1) % log_->partitions();
+    place.turn = (p + 1) % partitions_;
     --left;
   }
   place.last.clear();
@@ -168,12 +171,13 @@ void StreamBatches::take_in_turn(StreamPosition& place, const std::vector<int64_
 
 void StreamBatches::look_for_partitions() const {
   const int now = log_->partitions_now();
-  if (has_more_partitions_ || now <= log_->partitions()) return;
-  has_more_partitions_ = true;
+  if (now <= warned_of_) return;
+  warned_of_ = now;
   if (options_.warn)
     options_.warn(fmt::format(
-        "topic '{}' has {} partitions now; this run uses the {} that there were when it began, and no messages of the others; a new run uses all",
-        log_->name(), now, log_->partitions()));
+        "topic '{}' has {} partitions now; this run uses {} of them, and no messages of the others; {}",
+        log_->name(), now, partitions_,
+        options_.messages == 0 ? "stop it and continue it with --resume, to use all" : "a new run uses all"));
 }
 
 std::vector<int64_t> StreamBatches::known_ends(const Position& position) const {
@@ -181,7 +185,7 @@ std::vector<int64_t> StreamBatches::known_ends(const Position& position) const {
   const std::scoped_lock lock(mutex_);
   look_for_partitions();
   std::vector<int64_t> ends = place.next;
-  for (int p = 0; p < log_->partitions(); ++p) {
+  for (int p = 0; p < partitions_; ++p) {
     int64_t& end = ends[static_cast<size_t>(p)];
     int64_t& reading = reading_[static_cast<size_t>(p)];
     if (reading < 0) log_->seek(p, reading = end);
@@ -238,8 +242,8 @@ std::string StreamBatches::awaited(const Position& position, const std::vector<i
   const StreamPosition later = place_of(skip(position, 1));
   int first = place.turn;  // of those that lack a message, the one whose turn comes first
   int64_t fewest = std::numeric_limits<int64_t>::max();
-  for (int i = 0; i < log_->partitions(); ++i) {
-    const int partition = (place.turn + i) % log_->partitions();
+  for (int i = 0; i < partitions_; ++i) {
+    const int partition = (place.turn + i) % partitions_;
     const auto p = static_cast<size_t>(partition);
     const int64_t messages = ends[p] - place.next[p];
     if (later.next[p] <= ends[p] || messages >= fewest) continue;
@@ -384,7 +388,7 @@ class StreamBatches::Reading {
     return !ends_.empty() && place_.next[p] >= ends_[p];
   }
 
-  int after(int partition) const { return partition + 1 == log_.partitions() ? 0 : partition + 1; }
+  int after(int partition) const { return partition + 1 == stream_.partitions_ ? 0 : partition + 1; }
 
   /// Puts the next message into message_ and moves on behind it; returns its partition, or kNoPartition if
   /// the batch is closed before it is full.
@@ -481,8 +485,8 @@ class StreamBatches::Reading {
     while (true) {
       const bool over = closes();  // what has arrived by now still belongs to the batch
       int partition = place_.turn;
-      for (int i = 0; i < log_.partitions(); ++i, partition = after(partition)) {
-        const bool waits = i + 1 == log_.partitions() && !over;
+      for (int i = 0; i < stream_.partitions_; ++i, partition = after(partition)) {
+        const bool waits = i + 1 == stream_.partitions_ && !over;
         if (!has_ended(partition) && try_next(partition, waits ? kArrivalWait : std::chrono::milliseconds(0)))
           return partition;
       }
@@ -514,7 +518,7 @@ class StreamBatches::Reading {
     }
     if (!again_) stream_.damaged_.sample();
     options_.channels.apply(as_floats(sample));
-    batch.ids()[i] = message_.offset * log_.partitions() + partition;
+    batch.ids()[i] = message_.offset * stream_.partitions_ + partition;
     if (message_.time >= 0) batch.arrived.push_back(message_.time);
     return true;
   }

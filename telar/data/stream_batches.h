@@ -19,11 +19,12 @@ namespace telar {
 
 struct StreamOptions {
   MessageFormat format;
-  int64_t batch = 0;            ///< messages in a batch, over all workers
-  Part part = {};               ///< of each batch, for this worker
-  std::vector<int64_t> starts;  ///< one for each partition
-  std::vector<int64_t> ends;    ///< the same; empty: no end at offsets
-  int64_t messages = 0;         ///< of a pass; 0: there is no end
+  int64_t batch = 0;              ///< messages in a batch, over all workers
+  Part part = {};                 ///< of each batch, for this worker
+  std::vector<int64_t> starts;    ///< one for each partition that is read
+  bool fewer_partitions = false;  ///< the topic may have more than these, of which no messages are read
+  std::vector<int64_t> ends;      ///< the same; empty: no end at offsets
+  int64_t messages = 0;           ///< of a pass; 0: there is no end
   /// Messages of the partition that has some, not of each partition in turn.
   bool by_arrival = false;
   /// By arrival: a batch ends so long after its first message was taken, also if it is not full. 0: never.
@@ -129,7 +130,8 @@ class StreamBatches final : public Stream {
   std::unique_ptr<MessageDecoder> decoder_;
   mutable std::mutex mutex_;  ///< guards the log, and what follows
   mutable DamagedMessages damaged_;
-  mutable bool has_more_partitions_ = false;
+  int partitions_;                        ///< that are read, the first ones of the topic
+  mutable int warned_of_ = 0;             ///< partitions that the topic has, of which a warning told
   mutable std::vector<int64_t> reading_;  ///< of each partition, the offset that the log reads next
   mutable std::mutex known_mutex_;        ///< guards the batches below
   mutable std::deque<Known> known_;       ///< the last ones

@@ -1,5 +1,6 @@
 #include "telar/data/stream_position.h"
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
 
@@ -61,7 +62,8 @@ Position to_position(const StreamPosition& place, const std::string& topic) {
   return position;
 }
 
-StreamPosition stream_position(const Position& position, const std::string& topic, int partitions) {
+StreamPosition stream_position(const Position& position, const std::string& topic,
+                               const std::vector<int64_t>& starts) {
   PositionBytes bytes(position.bytes);
   StreamPosition place;
   place.pass = static_cast<uint32_t>(bytes.number(4, UINT32_MAX));
@@ -82,10 +84,12 @@ StreamPosition stream_position(const Position& position, const std::string& topi
   }
   if (bytes.rest() != topic)
     throw user_error("the position is one of the topic '{}', not of '{}'", bytes.rest(), topic);
-  if (count != static_cast<uint64_t>(partitions))
+  if (count > starts.size())
     throw user_error("the position is one of a topic with {} partitions; '{}' has {}", count, topic,
-                     partitions);
-  if (place.turn >= partitions) throw PositionBytes::wrong();
+                     starts.size());
+  if (static_cast<uint64_t>(place.turn) >= std::max<uint64_t>(count, 1)) throw PositionBytes::wrong();
+  place.next.insert(place.next.end(), starts.begin() + std::ssize(place.next), starts.end());
+  place.last.resize(starts.size());
   return place;
 }
 

@@ -32,7 +32,10 @@ struct StreamPosition {
 /// The position as bytes that are ordered as positions of one pass are, with the topic's name.
 Position to_position(const StreamPosition& place, const std::string& topic);
 
-/// Throws Error (user) for bytes that are no position of a topic of this name with so many partitions.
-StreamPosition stream_position(const Position& position, const std::string& topic, int partitions);
+/// `starts`: where the partitions that are read begin. If the position is of a time when there were fewer, it
+/// is at the starts of the others. Throws Error (user) for bytes that are no position of a topic of this
+/// name, or of one with more partitions.
+StreamPosition stream_position(const Position& position, const std::string& topic,
+                               const std::vector<int64_t>& starts);
 
 }  // namespace telar

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 
 #include "telar/train/job_model.h"
 
@@ -21,6 +22,17 @@ void refuse_other_states(std::vector<JobChange>& changes) {
     change.rule = OnResume::refused;
     change.because = change.before == "0" ? "the checkpoint contains no state of a momentum"
                                           : "the checkpoint contains the state of the momentum";
+  }
+}
+
+/// A stream without an end goes on with the partitions that its topic has got: the offsets of the others
+/// stay.
+void accept_new_partitions(std::vector<JobChange>& changes) {
+  const std::string_view end = "]}";
+  for (JobChange& change : changes) {
+    if (change.key != "data.start" || !change.before.ends_with(end)) continue;
+    const std::string grown = change.before.substr(0, change.before.size() - end.size()) + ",";
+    if (change.now.starts_with(grown)) change.rule = OnResume::recorded;
   }
 }
 
@@ -43,6 +55,7 @@ std::vector<JobChange> job_changes(const Job& before, const Job& now) {
     if (a != b) changes.push_back({key.path, a, b, key.on_resume, key.because});
   }
   refuse_other_states(changes);
+  accept_new_partitions(changes);
   return changes;
 }
 

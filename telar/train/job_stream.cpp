@@ -69,7 +69,7 @@ void check_leasing(const Job& job, const std::function<std::string(const std::st
                      where("strategy.server_addresses"));
 }
 
-StreamPtr open_here(const Job& job, const StreamOpening& opening) {
+StreamPtr open_here(const Job& job, const StreamOpening& opening, StreamPartitions partitions) {
   const DataJob& data = job.data;
   Part part;
   if (opening.processes != nullptr)
@@ -80,6 +80,7 @@ StreamPtr open_here(const Job& job, const StreamOpening& opening) {
                     .batch = job.training.batch,
                     .part = part,
                     .ahead = data.prefetch,
+                    .partitions = partitions,
                     .mean = normalises ? data.mean : std::vector<double>{},
                     .std = normalises ? data.std : std::vector<double>{},
                     .warn = opening.warn,
@@ -103,7 +104,10 @@ StreamPtr open_job_stream(Job& job, const StreamOpening& opening) {
   StreamPtr stream;
   if (decides) {
     if (opening.before != nullptr) take_decided(job.data, *opening.before);
-    stream = open_here(job, opening);
+    stream = open_here(job, opening,
+                       opening.decided             ? StreamPartitions::given
+                       : opening.before != nullptr ? StreamPartitions::given_and_new
+                                                   : StreamPartitions::all);
     write_decided(job.data, *stream);
   }
   if (all == nullptr) return stream;
@@ -112,7 +116,7 @@ StreamPtr open_job_stream(Job& job, const StreamOpening& opening) {
     all->broadcast(text);
     job.data.options.set(name, text);
   }
-  return decides ? stream : open_here(job, opening);
+  return decides ? stream : open_here(job, opening, StreamPartitions::given);
 }
 
 double linger_seconds(const DataJob& data) {

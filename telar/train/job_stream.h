@@ -20,6 +20,8 @@ struct StreamOpening {
   Processes* processes = nullptr;
   /// Of the run that is resumed, if it is; null otherwise. It begins where that one began.
   const DataJob* before = nullptr;
+  /// The job is one that another process has opened before and that contains what it decided.
+  bool decided = false;
   std::function<void(const std::string&)> warn = {};  ///< called from threads that read
   std::function<bool()> stop_requested = {};          ///< the same
 };

@@ -38,8 +38,9 @@ class WorkerSamples {
     const int64_t parts = job_parts(job);
     if (trains_on_stream(job.data)) {
       const StreamPtr stream = open_job_stream(
-          job,
-          {.warn = options.say, .stop_requested = [stop = options.stop] { return stop.stop_requested(); }});
+          job, {.decided = true, .warn = options.say, .stop_requested = [stop = options.stop] {
+                  return stop.stop_requested();
+                }});
       leased_ = std::make_unique<LeasedStream>(stream, parts);
       spec_ = stream->spec();
       steps_ = steps_of_epoch(job, *stream);

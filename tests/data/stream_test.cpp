@@ -465,7 +465,7 @@ TEST(Stream, ABatchIsFoundWithoutReadingThoseBefore) {
       stream->read(at, batch);
       const Position where = finding->skip(finding->begin(0), number);
       const auto offsets = [&](const Position& position) {
-        return stream_position(position, "events", static_cast<int>(sizes.size())).next;
+        return stream_position(position, "events", std::vector<int64_t>(sizes.size())).next;
       };
       EXPECT_EQ(offsets(where), offsets(at));
       EXPECT_EQ(offsets(finding->skip(at, 2)), offsets(finding->skip(where, 2)));
@@ -566,7 +566,7 @@ std::vector<Position> planned(const StreamBatches& stream, MemoryTopic& topic,
 }
 
 std::vector<int64_t> offsets_at(const Position& position) {
-  return stream_position(position, "events", 2).next;
+  return stream_position(position, "events", {0, 0}).next;
 }
 
 TEST(Stream, ABatchIsLeasedWhenItsMessagesExist) {
@@ -702,6 +702,38 @@ TEST(Stream, ALeasedBatchMayHaveNoGap) {
                {"no messages from offset 3 to 4", "use a strategy without them"});
 }
 
+TEST(Stream, GoesOnWithPartitionsThatWereAdded) {
+  MemoryTopic before(2);
+  fill(before, {4, 4});
+  const auto stream = stream_of(before, options_for(before, 4));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  EXPECT_EQ(numbers_in(batch), (std::vector<int>{0, 1, 2, 3}));
+
+  MemoryTopic after(3);
+  fill(after, {6, 6});
+  for (int n = 20; n < 24; ++n) after.add(2, message_of(n));
+  const auto resumed = stream_of(after, options_for(after, 4));
+  resumed->read(batch.after, batch);
+  EXPECT_EQ(numbers_in(batch), (std::vector<int>{4, 5, 20, 6}));
+  resumed->read(batch.after, batch);
+  EXPECT_EQ(numbers_in(batch), (std::vector<int>{7, 21, 8, 9}));
+}
+
+TEST(Stream, MayReadThePartitionsThatItsStartsName) {
+  MemoryTopic topic(3);
+  fill(topic, {2, 2, 2});
+  StreamOptions options = options_for(topic, 4);
+  options.starts.pop_back();
+  expect_error([&] { stream_of(topic, options); }, {"data.start has 2 offsets", "3 partitions"});
+  options.fewer_partitions = true;
+  const auto stream = stream_of(topic, options);
+  EXPECT_TRUE(says(stream->described(), "2 partitions"));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  EXPECT_EQ(numbers_in(batch), (std::vector<int>{0, 1, 3, 4}));
+}
+
 TEST(Stream, WarnsOnceOfPartitionsThatWereAdded) {
   MemoryTopic topic(2);
   fill(topic, {4, 4});
@@ -716,7 +748,8 @@ TEST(Stream, WarnsOnceOfPartitionsThatWereAdded) {
   stream->read(batch.after, batch);
   stream->known_ends(batch.after);
   ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_TRUE(says(warnings[0], "topic 'events' has 3 partitions now; this run uses the 2"));
+  EXPECT_TRUE(says(warnings[0], "topic 'events' has 3 partitions now; this run uses 2 of them"));
+  EXPECT_TRUE(says(warnings[0], "--resume"));
 }
 
 TEST(Stream, RefusesPositionsThatAreNotItsOwn) {
@@ -732,7 +765,7 @@ TEST(Stream, RefusesPositionsThatAreNotItsOwn) {
   expect_error([&] { stream->read(other, batch); }, {"3 partitions", "has 2"});
   const StreamPosition place{
       4, 77, 3, 1, {5, int64_t{1} << 60}, {MessageMark{1'700'000'000'000, 785}, std::nullopt}};
-  EXPECT_EQ(stream_position(to_position(place, "events"), "events", 2), place);
+  EXPECT_EQ(stream_position(to_position(place, "events"), "events", {0, 0}), place);
 }
 
 TEST(Stream, NormalisesAsFilesAre) {

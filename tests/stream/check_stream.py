@@ -651,16 +651,31 @@ data: {source: kafka, brokers: "%s", topic: again, format: csv, shape: [2], clas
     produce(broker, "again", 2, lines)
     run(*train, "--set", "training.epochs=1")
     run(*train, "--set", "training.epochs=2")
-    client("""
-import sys
-from confluent_kafka.admin import AdminClient
-admin = AdminClient({"bootstrap.servers": sys.argv[1]})
-for done in admin.delete_topics(["again"]).values():
-    done.result(10)
-print("true")""", broker.address)
+    delete(broker, "again")
     produce(broker, "again", 2, lines)
     output = run(*train, "--set", "training.epochs=3", code=2)
     expect("topic 'again', partition 0: offset 19 is another message" in output, output)
+
+
+def partitions_that_were_added_are_used(broker, folder):
+    """Tansu adds none, so the topic is made again: the same messages, with the same times, and a third partition."""
+    lines = ["%g,%g,1" % (n / 100, n / 200) for n in range(40)]
+    for name, more in (("single", []), ("servers", ["--set", "strategy={name: async_sgd, workers: 2, servers: 1, threads: [1]}"])):
+        topic = "grown-" + name
+        (folder / "job.yaml").write_text(COMMON + """
+data: {source: kafka, brokers: "%s", topic: %s, format: csv, shape: [2], classes: 2, audit: true}
+""" % (broker.address, topic), encoding="utf-8")
+        train = [TELAR, "train", str(folder / "job.yaml"), "--output", str(folder / name), "--resume", "--set",
+                 "training={batch: 10, epoch_steps: 2}", *more]
+        produce(broker, topic, 2, lines, timed=True)
+        run(*train, "--set", "training.epochs=1")
+        delete(broker, topic)
+        produce(broker, topic, 2, lines, more=1, timed=True)
+        produce_to(broker, topic, 2, lines[:10])
+        run(*train, "--set", "training.epochs=2")
+        used = uses(folder / name)
+        expect(set(used.values()) == {1} and len(used) == 40, "each message is used once: %s" % used)
+        expect(sum(partition == 2 for partition, _ in used) == 6, "a third of the new ones is of the new partition: %s" % used)
 
 
 def drifts_are_found(broker, folder):
@@ -797,9 +812,19 @@ print("true")"""
     client(code, broker.address, topic)
 
 
-def produce(broker, topic, partitions, messages, hexadecimal=False, keys=False, first=0):
-    """Message n, from `first` on, goes to partition n mod partitions. `hexadecimal`: what is given are the digits of its
-    bytes. `keys`: its key is "key-n"."""
+def delete(broker, topic):
+    client("""
+import sys
+from confluent_kafka.admin import AdminClient
+admin = AdminClient({"bootstrap.servers": sys.argv[1]})
+for done in admin.delete_topics([sys.argv[2]]).values():
+    done.result(10)
+print("true")""", broker.address, topic)
+
+
+def produce(broker, topic, partitions, messages, hexadecimal=False, keys=False, first=0, more=0, timed=False):
+    """Message n, from `first` on, goes to partition n mod partitions; the topic is created with `more` besides. `hexadecimal`:
+    what is given are the digits of its bytes. `keys`: its key is "key-n". `timed`: its time is n ms after some moment."""
     code = """
 import json, sys
 from confluent_kafka import Producer
@@ -807,15 +832,28 @@ from confluent_kafka.admin import AdminClient, NewTopic
 address, topic, partitions, messages = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
 admin = AdminClient({"bootstrap.servers": address})
 if topic not in admin.list_topics(timeout=10).topics:
-    for done in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+    for done in admin.create_topics([NewTopic(topic, partitions + int(sys.argv[8]), 1)]).values():
         done.result(10)
 producer = Producer({"bootstrap.servers": address})
 for n, message in enumerate(messages, int(sys.argv[7])):
+    time = {"timestamp": 1_700_000_000_000 + n} if sys.argv[9] == "True" else {}
     producer.produce(topic, bytes.fromhex(message) if sys.argv[5] == "True" else message, partition=n % partitions,
-                     key="key-%d" % n if sys.argv[6] == "True" else None)
+                     key="key-%d" % n if sys.argv[6] == "True" else None, **time)
 print(json.dumps(producer.flush(10)))"""
-    words = [broker.address, topic, str(partitions), json.dumps(messages), str(hexadecimal), str(keys), str(first)]
+    words = [broker.address, topic, str(partitions), json.dumps(messages), str(hexadecimal), str(keys), str(first),
+             str(more), str(timed)]
     expect(client(code, *words) == 0, "messages are lost")
+
+
+def produce_to(broker, topic, partition, messages):
+    code = """
+import json, sys
+from confluent_kafka import Producer
+producer = Producer({"bootstrap.servers": sys.argv[1]})
+for message in json.loads(sys.argv[4]):
+    producer.produce(sys.argv[2], message, partition=int(sys.argv[3]))
+print(json.dumps(producer.flush(10)))"""
+    expect(client(code, broker.address, topic, str(partition), json.dumps(messages)) == 0, "messages are lost")
 
 
 def consume(broker, topic, partition=0):
@@ -858,7 +896,7 @@ def main():
               a_server_that_ends_ends_the_run, a_broker_away_loses_nothing,
               a_killed_broker_loses_nothing, a_silent_topic_can_be_left,
               damaged_messages_are_kept_elsewhere, a_stream_is_scored,
-              a_topic_created_again_is_refused]
+              a_topic_created_again_is_refused, partitions_that_were_added_are_used]
     wanted = sys.argv[2:]
     checks += [storm] * ("storm" in wanted)
     with brokers.Broker() as broker:

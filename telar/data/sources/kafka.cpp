@@ -129,6 +129,10 @@ StreamPtr open_topic(const StreamRequest& request) {
     if (stream.starts.empty()) stream.starts = starts_of(start, *log, ranges);
     if (end == "now") stream.ends = ends_of(ranges);
   }
+  stream.fewer_partitions = request.partitions != StreamPartitions::all;
+  if (request.partitions == StreamPartitions::given_and_new && end == "never")
+    for (auto p = static_cast<int>(stream.starts.size()); p < log->partitions(); ++p)
+      stream.starts.push_back(log->first(p));
   const std::vector<int64_t> messages = numbers_of(end, "messages");
   stream.messages = messages.empty() ? 0 : messages.front();
   stream.format = message_format_of(options);

@@ -56,16 +56,16 @@ bool trains_with_keras(const Names& names);
 /// `train = model.fit`. Null if there is none.
 const Node* handed_fit(const Names& names);
 
-/// What trains in a way that weave does not follow: an Estimator, a search of Keras Tuner, work that is spread
-/// over GPUs by hand, and, if the program does not also train with Keras, a session or gradients of another
-/// kind. Null if there is nothing. `reason`: what the user can change.
+/// What trains in a way that weave does not follow: an Estimator, a search of Keras Tuner, work that is
+/// spread over GPUs by hand, and, if the program does not also train with Keras, a session or gradients of
+/// another kind. Null if there is nothing. `reason`: what the user can change.
 const Node* trains_otherwise(const Names& names, bool trains_with_keras, std::string& reason);
 
 /// Reads a Keras or TensorFlow script. Throws Refusal if weave does not understand how it trains.
 KerasProgram read_keras(const Names& names);
 
-/// The optimizer of Keras from which a class of the script derives, as in "keras.optimizers.Adam"; empty if it
-/// derives from none.
+/// The optimizer of Keras from which a class of the script derives, as in "keras.optimizers.Adam"; empty if
+/// it derives from none.
 std::string optimizer_base(const Names& names, const Node* class_def);
 
 /// Whether two expressions may be the same model: if they are one variable, if they have an origin in common,
