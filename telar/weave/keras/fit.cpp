@@ -205,19 +205,22 @@ class Fits {
         multiply ? "each replica takes the script's batch" : "together they take the script's batch");
   }
 
-  /// Divides the arrays of ImageDataGenerator.flow(x, y).
+  /// Divides the images of an ImageDataGenerator: the arrays of flow(x, y), or the files of a folder.
   bool write_augmented(const Node* x) {
     bool found = false;
     for (const Node* origin : w_.names.origins(x)) {
       if (!origin->is(Kind::call) || !origin->child("func")->is(Kind::attribute)) continue;
       const Node* function = origin->child("func");
       if (!function->text.starts_with("flow")) continue;
-      if (w_.dialect.is_tf_distribute())
-        w_.refuse(origin, "tf.distribute distributes tf.data pipelines; convert this to a tf.data.Dataset");
       if (function->text != "flow" && function->text != "flow_from_directory")
         w_.refuse(
             origin,
             "weave does not know how to divide these files; use flow_from_directory(), or keras.utils.image_dataset_from_directory with a seed");
+      if (w_.dialect.is_tf_distribute()) {
+        if (!found && w_.grows()) enlarge(x);
+        found = w_.is_for_one_host = true;
+        continue;
+      }
       const bool files = function->text == "flow_from_directory";
       if (files && w_.shares_samples() && !found) share_files(x);
       found = true;
@@ -235,6 +238,19 @@ class Fits {
       if (!files) w_.edits.explain(origin->line, "the arrays are divided among the processes", kShare);
     }
     return found;
+  }
+
+  /// tf.distribute: gives fit() larger batches of the same images; the replicas take parts of them.
+  void enlarge(const Node* x) {
+    const std::string name = w_.names.fresh("larger_batches");
+    w_.dialect.function(
+        {"def " + name + "(images):", "    # The same images, in batches for all replicas together.",
+         "    larger = " + w_.dialect.module_name("copy", x) + ".copy(images)",
+         "    larger.batch_size *= " + w_.dialect.size(x), "    return larger"},
+        x);
+    w_.edits.insert(x->begin, name + "(");
+    w_.edits.insert(x->end, ")");
+    w_.edits.explain(x->line, name + "(…)", "each replica takes the script's batch");
   }
 
   /// Divides the files of flow_from_directory() where fit() receives them; what else uses them sees all.

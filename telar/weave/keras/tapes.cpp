@@ -258,10 +258,9 @@ std::vector<KerasTape> tapes_of_steps(const KerasWeaving& w) {
   }
   std::vector<KerasTape> found;
   // Beside fit(), a tape may only show gradients.
-  std::copy_if(w.program.tapes.begin(), w.program.tapes.end(), std::back_inserter(found),
-               [&](const KerasTape& tape) {
-                 return trains(w, tape) && (!fits || is_in_train_step(w, tape.with));
-               });
+  std::copy_if(
+      w.program.tapes.begin(), w.program.tapes.end(), std::back_inserter(found),
+      [&](const KerasTape& tape) { return trains(w, tape) && (!fits || is_in_train_step(w, tape.with)); });
   return found;
 }
 

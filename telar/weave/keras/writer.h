@@ -21,6 +21,8 @@ struct KerasWeaving {
   bool draws_alike = false;
   /// All processes read the same generator or Sequence, and each takes its share of the batches.
   bool streams_alike = false;
+  /// tf.distribute: the data come from Python, whose order each host would draw for itself.
+  bool is_for_one_host = false;
 
   std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
   [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
