@@ -56,9 +56,9 @@ bool trains_with_keras(const Names& names);
 /// `train = model.fit`. Null if there is none.
 const Node* handed_fit(const Names& names);
 
-/// What trains in a way that weave does not follow: an Estimator, a search of Keras Tuner, work that is spread
-/// over GPUs by hand, and, if the program does not also train with Keras, a session or gradients of another
-/// kind. Null if there is nothing. `reason`: what the user can change.
+/// What trains in a way that weave does not follow: an Estimator, a search of Keras Tuner, work that is
+/// spread over GPUs by hand, and, if the program does not also train with Keras, a session or gradients of
+/// another kind. Null if there is nothing. `reason`: what the user can change.
 const Node* trains_otherwise(const Names& names, bool trains_with_keras, std::string& reason);
 
 /// Reads a Keras or TensorFlow script. Throws Refusal if weave does not understand how it trains.

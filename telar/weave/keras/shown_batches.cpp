@@ -1,5 +1,5 @@
-// tf.distribute: what a loop does with its batch outside the step, as to print a loss now and then. There, the
-// batch has one part for each replica, and the script gets the first one: a batch of the script's size.
+// tf.distribute: what a loop does with its batch outside the step, as to print a loss now and then. There,
+// the batch has one part for each replica, and the script gets the first one: a batch of the script's size.
 #include <algorithm>
 #include <unordered_set>
 

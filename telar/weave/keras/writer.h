@@ -52,6 +52,13 @@ void write_keras_optimizers(KerasWeaving& weaving);  // learning rates, schedule
 void write_keras_seeds(KerasWeaving& weaving);       // random numbers
 void write_keras_sets(KerasWeaving& weaving);        // the order of their elements
 void write_keras_fits(KerasWeaving& weaving);        // data, epochs, verbosity
+/// Why data are divided.
+inline constexpr const char* kWhyShare = "each process takes its share of the samples";
+/// Divides each array of an expression, also in a list or dictionary of inputs. Throws Refusal.
+void share_arrays(KerasWeaving& weaving, const Node* value);
+/// Divides the data `x` that Python makes for a call of fit(); false if they are something else. `has_steps`:
+/// whether the call passes steps_per_epoch. Throws Refusal.
+bool write_python_data(KerasWeaving& weaving, const Node* call, const Node* x, bool has_steps);
 /// Whether a value is an entry of a dictionary that is only passed to these calls, as **.
 bool is_option_of(const KerasWeaving& weaving, const Node* value, const std::vector<KerasCall>& calls);
 void write_keras_callbacks(KerasWeaving& weaving, const KerasCall& fit);

@@ -84,8 +84,8 @@ class Seeds {
     return owner != nullptr && w_.names.derives(owner, {"torch.nn.Module"});
   }
 
-  /// Whether a call draws for each process by itself: in a step or for a sample, and not the choice of a batch
-  /// that all processes share.
+  /// Whether a call draws for each process by itself: in a step or for a sample, and not the choice of a
+  /// batch that all processes share.
   bool draws_in_training(const Node* call) const {
     for (const TorchShare& share : w_.program.shares) {
       if (std::find(share.draws.begin(), share.draws.end(), call) != share.draws.end()) return false;

@@ -6,8 +6,8 @@
 
 namespace telar::weave {
 
-/// Makes all processes wait before each call for which `reads` is true, and before each other call that reads a
-/// file which the program also writes: rank 0 must finish a file before the others read it.
+/// Makes all processes wait before each call for which `reads` is true, and before each other call that reads
+/// a file which the program also writes: rank 0 must finish a file before the others read it.
 void write_reads(const Names& names, Edits& edits, Dialect& dialect,
                  const std::function<bool(const Node*)>& reads);
 
