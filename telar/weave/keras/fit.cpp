@@ -113,6 +113,7 @@ class Fits {
             x,
             "weave cannot determine what this is; it recognises arrays, a tf.data.Dataset, and a Sequence or generator that is created in this file");
     }
+    if (is_drawn(w_, x) || (!is_none(y) && is_drawn(w_, y))) w_.draws_alike = true;
     write_batch(call);
     if (w_.dialect.is_tf_distribute() || !w_.shares_samples()) return;
     share_arrays(w_, x);

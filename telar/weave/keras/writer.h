@@ -56,6 +56,8 @@ void write_keras_fits(KerasWeaving& weaving);        // data, epochs, verbosity
 inline constexpr const char* kWhyShare = "each process takes its share of the samples";
 /// Divides each array of an expression, also in a list or dictionary of inputs. Throws Refusal.
 void share_arrays(KerasWeaving& weaving, const Node* value);
+/// Whether TensorFlow draws an expression at random, as far as its names tell.
+bool is_drawn(const KerasWeaving& weaving, const Node* expression, int depth = 4);
 /// Divides the data `x` that Python makes for a call of fit(); false if they are something else. `has_steps`:
 /// whether the call passes steps_per_epoch. Throws Refusal.
 bool write_python_data(KerasWeaving& weaving, const Node* call, const Node* x, bool has_steps);
