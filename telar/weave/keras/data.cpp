@@ -184,6 +184,20 @@ void share_there(KerasWeaving& w, const Node* expression) {
 
 }  // namespace
 
+bool is_drawn(const KerasWeaving& w, const Node* expression, int depth) {
+  bool found = false;
+  walk(*expression, [&](const Node& node) {
+    found = found || (node.is(Kind::call) && w.names.callee(&node).starts_with("tensorflow.random."));
+    if (found || depth == 0 || !node.is(Kind::name) || node.store) return !found;
+    for (const Value& value : w.names.values(w.names.place(&node))) {
+      if (!value.node->is_function() && !value.node->is(Kind::class_def))
+        found = found || is_drawn(w, value.node, depth - 1);
+    }
+    return !found;
+  });
+  return found;
+}
+
 std::string share_dataset(KerasWeaving& w, const Node* expression) {
   if (w.dialect.is_tf_distribute() && w.grows()) {
     if (const MadeBatches made = batches_of(w, expression); made.call != nullptr && made.are_counted)
@@ -219,7 +233,8 @@ std::string share_dataset(KerasWeaving& w, const Node* expression) {
     if (source.batches.empty() && w.program.fits.empty())
       w.refuse(expression,
                "call batch() where weave can find it, so that all replicas get the same number of samples");
-    if (is_ambiguous || shuffles(w, whole) || shuffles(w, expression)) w.draws_alike = true;
+    if (is_ambiguous || shuffles(w, whole) || shuffles(w, expression) || is_drawn(w, whole))
+      w.draws_alike = true;
     if (w.grows()) w.shared.insert(whole);  // its batches are larger, so there are fewer
     return "";
   }
@@ -234,7 +249,7 @@ std::string share_dataset(KerasWeaving& w, const Node* expression) {
   w.edits.insert(whole->begin, sharing_function(w, whole) + "(");
   w.edits.insert(whole->end, ")");
   w.edits.explain(whole->line, "the dataset is divided among the processes", why);
-  if (shuffles(w, whole)) w.draws_alike = true;
+  if (shuffles(w, whole) || is_drawn(w, whole)) w.draws_alike = true;
   return "";
 }
 

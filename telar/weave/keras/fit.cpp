@@ -11,8 +11,6 @@ namespace telar::weave {
 
 namespace {
 
-constexpr const char* kShare = "each process takes its share of the samples";
-
 /// The position of an argument of fit() or fit_generator().
 int position_of(const Node* call, std::string_view name) {
   static const std::map<std::string_view, int> fit = {{"x", 0},
@@ -36,14 +34,15 @@ int position_of(const Node* call, std::string_view name) {
 
 bool is_none(const Node* node) { return node == nullptr || node->literal == Literal::null; }
 
-bool is_generator(const Node* function) {
-  bool yields = false;
-  walk(*function, [&](const Node& node) {
-    if (&node != function && node.is_function()) return false;
-    yields = yields || node.is(Kind::yield);
-    return !yields;
-  });
-  return yields;
+std::string function_to_share(KerasWeaving& w, const Node* at) {
+  std::string name = w.names.fresh("share");
+  const std::string& hvd = w.dialect.module();
+  w.dialect.function({"def " + name + "(values):",
+                      "    # The same number of samples for each process; the remainder is left out.",
+                      "    whole = len(values) // " + hvd + ".size() * " + hvd + ".size()",
+                      "    return values[" + hvd + ".rank():whole:" + hvd + ".size()]"},
+                     at);
+  return name;
 }
 
 class Fits {
@@ -107,18 +106,20 @@ class Fits {
         if (const std::string joined = share_dataset(w_, x); !joined.empty()) w_.edits.insert(x->end, joined);
         return;
       }
-      if (write_augmented(x) || write_sequence(call, x) || write_generator(call, x)) return;
+      const Node* steps = argument(call, "steps_per_epoch");
+      if (write_python_data(w_, call, x, !is_none(steps))) return;
       if (!is_array(x, 0))
         w_.refuse(
             x,
             "weave cannot determine what this is; it recognises arrays, a tf.data.Dataset, and a Sequence or generator that is created in this file");
     }
+    if (is_drawn(w_, x) || (!is_none(y) && is_drawn(w_, y))) w_.draws_alike = true;
     write_batch(call);
     if (w_.dialect.is_tf_distribute() || !w_.shares_samples()) return;
-    share(x);
-    if (!is_none(y)) share(y);
-    if (const Node* weight = argument(call, "sample_weight"); !is_none(weight)) share(weight);
-    w_.edits.explain(call->line, "the arrays are divided among the processes", kShare);
+    share_arrays(w_, x);
+    if (!is_none(y)) share_arrays(w_, y);
+    if (const Node* weight = argument(call, "sample_weight"); !is_none(weight)) share_arrays(w_, weight);
+    w_.edits.explain(call->line, "the arrays are divided among the processes", kWhyShare);
   }
 
   /// Whether an expression is an array or a tensor, or a list or dictionary of them.
@@ -150,43 +151,6 @@ class Fits {
     });
   }
 
-  /// Divides each array of an argument, also in a list or dictionary of inputs.
-  void share(const Node* value) {
-    if (value->is(Kind::list) || value->is(Kind::tuple)) {
-      for (const Node* one : value->list("elts")) share(one);
-      return;
-    }
-    if (value->is(Kind::dict)) {
-      for (const Node* one : value->list("values")) share(one);
-      return;
-    }
-    for (const Node* origin : w_.names.origins(value)) {
-      if (origin->is(Kind::dict) || origin->is(Kind::dict_comp) ||
-          (origin->is(Kind::call) && w_.names.callee(origin) == "dict")) {
-        w_.edits.insert(value->begin, "{name: " + function(value) + "(values) for name, values in ");
-        w_.edits.insert(value->end, ".items()}");
-        return;
-      }
-      if (origin->is(Kind::list))
-        w_.refuse(
-            value,
-            "write this list of inputs directly in the call of fit(), so that each array can be divided");
-    }
-    w_.edits.insert(value->begin, function(value) + "(");
-    w_.edits.insert(value->end, ")");
-  }
-
-  std::string function(const Node* at) {
-    std::string name = w_.names.fresh("share");
-    const std::string& hvd = w_.dialect.module();
-    w_.dialect.function({"def " + name + "(values):",
-                         "    # The same number of samples for each process; the remainder is left out.",
-                         "    whole = len(values) // " + hvd + ".size() * " + hvd + ".size()",
-                         "    return values[" + hvd + ".rank():whole:" + hvd + ".size()]"},
-                        at);
-    return name;
-  }
-
   /// If the data are arrays, fit() creates the batches.
   void write_batch(const Node* call) {
     if (!changes_batches()) return;
@@ -203,128 +167,6 @@ class Fits {
     w_.edits.explain(
         call->line, multiply ? "batch × number of replicas" : "the batch is divided among the processes",
         multiply ? "each replica takes the script's batch" : "together they take the script's batch");
-  }
-
-  /// Divides the arrays of ImageDataGenerator.flow(x, y).
-  bool write_augmented(const Node* x) {
-    bool found = false;
-    for (const Node* origin : w_.names.origins(x)) {
-      if (!origin->is(Kind::call) || !origin->child("func")->is(Kind::attribute)) continue;
-      const Node* function = origin->child("func");
-      if (!function->text.starts_with("flow")) continue;
-      if (w_.dialect.is_tf_distribute())
-        w_.refuse(origin, "tf.distribute distributes tf.data pipelines; convert this to a tf.data.Dataset");
-      if (function->text != "flow" && function->text != "flow_from_directory")
-        w_.refuse(
-            origin,
-            "weave does not know how to divide these files; use flow_from_directory(), or keras.utils.image_dataset_from_directory with a seed");
-      const bool files = function->text == "flow_from_directory";
-      if (files && w_.shares_samples() && !found) share_files(x);
-      found = true;
-      if (!w_.shared.insert(origin).second) continue;
-      if (w_.shares_samples() && !files) {
-        share(w_.names.argument(origin, "x", 0));
-        if (const Node* y = w_.names.argument(origin, "y", 1); !is_none(y)) share(y);
-      }
-      if (!w_.grows()) {
-        const Node* size = w_.names.argument(origin, "batch_size", files ? 5 : 2);
-        if (size == nullptr || !is_inside(size, origin))
-          w_.refuse(origin, "pass batch_size to it directly, so that it can be divided");
-        w_.edits.replace(*size, divided(w_.names.tree(), *size, w_.dialect.size(size)));
-      }
-      if (!files) w_.edits.explain(origin->line, "the arrays are divided among the processes", kShare);
-    }
-    return found;
-  }
-
-  /// Divides the files of flow_from_directory() where fit() receives them; what else uses them sees all.
-  void share_files(const Node* x) {
-    const std::string name = w_.names.fresh("SharedFiles");
-    const std::string& hvd = w_.dialect.module();
-    const std::string numpy = w_.dialect.module_name("numpy", x);
-    w_.dialect.function(
-        {"class " + name + "(" + w_.keras_module("utils", x) + ".Sequence):",
-         "    # Each process takes its own files, the same number for each, in an order of its own.", "",
-         "    def __init__(self, whole):", "        super().__init__()",
-         "        self.whole = " + w_.dialect.module_name("copy", x) + ".copy(whole)",
-         "        self.files = " + numpy + ".arange(" + hvd + ".rank(), whole.n // " + hvd + ".size() * " +
-             hvd + ".size(), " + hvd + ".size())",
-         "        self.on_epoch_end()", "",
-         "    def __len__(self):", "        return -(-len(self.files) // self.whole.batch_size)", "",
-         "    def __getitem__(self, index):", "        return self.whole[index]", "",
-         "    def on_epoch_end(self):",
-         "        self.whole.index_array = " + numpy +
-             ".random.permutation(self.files) if self.whole.shuffle else self.files"},
-        x);
-    w_.edits.insert(x->begin, name + "(");
-    w_.edits.insert(x->end, ")");
-    w_.edits.explain(x->line, name + "(…)", "each process takes its share of the files");
-  }
-
-  /// For a Sequence class of the script, each process takes every n-th batch.
-  bool write_sequence(const Node* call, const Node* x) {
-    const Node* own = nullptr;
-    for (const Node* origin : w_.names.origins(x)) {
-      const Node* made = origin->is(Kind::call) ? w_.names.definition(origin->child("func")) : nullptr;
-      if (made != nullptr && made->is(Kind::class_def) &&
-          w_.names.derives(made, {"keras.utils.Sequence", "keras.utils.PyDataset"}))
-        own = made;
-    }
-    if (own == nullptr) return false;
-    if (w_.dialect.is_tf_distribute())
-      w_.refuse(x, "tf.distribute distributes tf.data pipelines; convert this Sequence to a tf.data.Dataset");
-    if (!w_.grows())
-      w_.refuse(x, "a Sequence determines its batch size itself; weave without --global-batch keep");
-    if (!w_.shares_samples()) return true;
-    const std::string name = w_.names.fresh("SharedSequence");
-    const std::string& hvd = w_.dialect.module();
-    w_.dialect.function({"class " + name + "(" + base_of(own, call) + "):",
-                         "    # Each process takes different batches, the same number for each.", "",
-                         "    def __init__(self, whole):", "        self.whole = whole", "",
-                         "    def __len__(self):", "        return len(self.whole) // " + hvd + ".size()", "",
-                         "    def __getitem__(self, index):",
-                         "        return self.whole[index * " + hvd + ".size() + " + hvd + ".rank()]", "",
-                         "    def on_epoch_end(self):", "        self.whole.on_epoch_end()"},
-                        call);
-    w_.edits.insert(x->begin, name + "(");
-    w_.edits.insert(x->end, ")");
-    w_.edits.explain(call->line, "the batches of the Sequence are divided among the processes", kShare);
-    w_.draws_alike = w_.streams_alike = true;
-    return true;
-  }
-
-  std::string base_of(const Node* own, const Node* at) const {
-    const std::string text = w_.text(*own->list("bases").front());
-    const bool here = module_of(own) == module_of(at);
-    return here && w_.names.definition(own->list("bases").front()) == nullptr
-               ? text
-               : w_.keras_module("utils", at) + ".Sequence";
-  }
-
-  /// For a Python generator, each process takes every n-th batch.
-  bool write_generator(const Node* call, const Node* x) {
-    bool yields = false;
-    for (const Node* origin : w_.names.origins(x)) {
-      const Node* own = origin->is(Kind::call) ? w_.names.definition(origin->child("func")) : nullptr;
-      yields = yields || (own != nullptr && own->is_function() && is_generator(own)) ||
-               origin->is(Kind::generator);
-    }
-    if (!yields) return false;
-    if (w_.dialect.is_tf_distribute())
-      w_.refuse(x,
-                "tf.distribute distributes tf.data pipelines; create a tf.data.Dataset with from_generator");
-    if (!w_.grows())
-      w_.refuse(x, "a generator determines its batch size itself; weave without --global-batch keep");
-    if (is_none(argument(call, "steps_per_epoch")))
-      w_.refuse(call, "pass steps_per_epoch, because the number of batches of a generator is unknown");
-    if (!w_.shares_samples()) return true;
-    const std::string module = w_.dialect.module_name("itertools", call);
-    const std::string& hvd = w_.dialect.module();
-    w_.edits.insert(x->begin, module + ".islice(");
-    w_.edits.insert(x->end, ", " + hvd + ".rank(), None, " + hvd + ".size())");
-    w_.edits.explain(call->line, "each process takes different batches of the generator", kShare);
-    w_.draws_alike = w_.streams_alike = true;
-    return true;
   }
 
   void write_epochs(const Node* call) {
@@ -380,6 +222,30 @@ class Fits {
 };
 
 }  // namespace
+
+void share_arrays(KerasWeaving& w, const Node* value) {
+  if (value->is(Kind::list) || value->is(Kind::tuple)) {
+    for (const Node* one : value->list("elts")) share_arrays(w, one);
+    return;
+  }
+  if (value->is(Kind::dict)) {
+    for (const Node* one : value->list("values")) share_arrays(w, one);
+    return;
+  }
+  for (const Node* origin : w.names.origins(value)) {
+    if (origin->is(Kind::dict) || origin->is(Kind::dict_comp) ||
+        (origin->is(Kind::call) && w.names.callee(origin) == "dict")) {
+      w.edits.insert(value->begin, "{name: " + function_to_share(w, value) + "(values) for name, values in ");
+      w.edits.insert(value->end, ".items()}");
+      return;
+    }
+    if (origin->is(Kind::list))
+      w.refuse(value,
+               "write this list of inputs directly in the call of fit(), so that each array can be divided");
+  }
+  w.edits.insert(value->begin, function_to_share(w, value) + "(");
+  w.edits.insert(value->end, ")");
+}
 
 bool is_option_of(const KerasWeaving& w, const Node* value, const std::vector<KerasCall>& calls) {
   if (value == nullptr) return false;

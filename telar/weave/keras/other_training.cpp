@@ -1,5 +1,6 @@
 // Training that is neither a model's fit() nor a loop with a GradientTape.
 #include <algorithm>
+#include <cctype>
 
 #include "telar/weave/keras/program.h"
 
@@ -43,7 +44,8 @@ const Node* chosen_gpu(const Names& names) {
         names.callee(call) == "tensorflow.device" ? names.argument(call, "device_name", 0) : nullptr;
     if (name == nullptr || name->is(Kind::constant)) continue;
     std::string text(names.tree().text(*name));
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (text.find("gpu:") != std::string::npos) return call;
   }
   return nullptr;

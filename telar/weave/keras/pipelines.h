@@ -21,7 +21,7 @@ struct PipelineSource {
 PipelineSource follow_pipeline(const KerasWeaving& weaving, const Node* expression,
                                std::vector<const Node*>* met = nullptr);
 /// Finds the batches of a pipeline, and whether it shuffles, on every way by which a dataset may come to an
-/// expression: through all assignments of a variable, all values that a function returns, and all its callers.
+/// expression: through all assignments of a variable, all values that a function returns, all its callers.
 PipelineSource follow_every_way(const KerasWeaving& weaving, const Node* expression);
 /// The call that makes the batches which a dataset consists of: its last batch(), or the function of Keras
 /// that makes it of files or a series.

@@ -47,7 +47,8 @@ bool makes_variables(const KerasWeaving& w, const Node* call) {
   if (callee.starts_with("keras.metrics.") && w.program.fits.empty()) return counts_training(w, call);
   for (const std::string_view prefix :
        {"keras.layers.", "keras.models.", "keras.applications.", "keras.optimizers.", "keras.metrics.",
-        "keras.Input", "keras.Model", "keras.Sequential"}) {
+        "keras.Input", "keras.Model", "keras.Sequential", "tensorflow_hub.KerasLayer", "keras_hub.models.",
+        "keras_nlp.models.", "keras_cv.models."}) {
     if (callee.starts_with(prefix) && !callee.starts_with("keras.models.save_model")) return true;
   }
   for (const KerasCall& compile : w.program.compiles) {

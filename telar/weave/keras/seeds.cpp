@@ -169,9 +169,6 @@ void write_keras_seeds(KerasWeaving& w) {
         w.names.keyword(call, "random_state") == nullptr)
       drawn_numpy.push_back(call);
     if (batch_argument(callee) != nullptr && draws_order(w, call, callee)) drawn_numpy.push_back(call);
-    // Data that a script draws; later draws are those of a step, or of a layer.
-    if (callee.starts_with("tensorflow.random.") && !callee.ends_with("seed") && function_of(call) == nullptr)
-      w.draws_alike = true;
     if (callee.starts_with("random.") && callee != "random.seed" && callee != "random.Random")
       drawn_python.push_back(call);
   }

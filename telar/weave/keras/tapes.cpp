@@ -1,6 +1,7 @@
 // GradientTape loops: the tape's gradients are averaged, variables start with rank 0's values, and metrics
 // count all samples.
 #include <algorithm>
+#include <iterator>
 
 #include "telar/weave/keras/trained.h"
 #include "telar/weave/torch/writer.h"
@@ -248,21 +249,18 @@ bool is_in_train_step(const KerasWeaving& w, const Node* node) {
 }  // namespace
 
 std::vector<KerasTape> tapes_of_steps(const KerasWeaving& w) {
-  std::vector<KerasTape> found;
-  for (const KerasTape& tape : w.program.tapes) {
-    if (!trains(w, tape)) continue;
-    if (w.program.fits.empty() || is_in_train_step(w, tape.with)) {
-      found.push_back(tape);
-      continue;
-    }
-    // Beside fit(), a tape may only show gradients.
-    for (const Node* call : w.names.calls()) {
-      if (is_apply(call) && function_of(call) == function_of(tape.with))
-        w.refuse(
-            tape.with->list("items")[0]->child("context_expr"),
-            "the script trains with fit() and with steps of its own, which weave does not join; put them into two scripts");
-    }
+  const bool fits = !w.program.fits.empty();
+  for (const Node* call : w.names.calls()) {
+    if (fits && is_apply(call) && !is_in_train_step(w, call))
+      w.refuse(
+          call,
+          "the script trains with fit() and with steps of its own, which weave does not join; put them into two scripts");
   }
+  std::vector<KerasTape> found;
+  // Beside fit(), a tape may only show gradients.
+  std::copy_if(
+      w.program.tapes.begin(), w.program.tapes.end(), std::back_inserter(found),
+      [&](const KerasTape& tape) { return trains(w, tape) && (!fits || is_in_train_step(w, tape.with)); });
   return found;
 }
 

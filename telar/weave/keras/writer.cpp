@@ -90,14 +90,24 @@ void write_start(KerasWeaving& w) {
   if (dialect.is_tf_distribute()) {
     const std::string tf = w.tensorflow(dialect.script());
     const std::string os = dialect.module_name("os", dialect.script());
-    dialect.write("",
-                  {module + " = " + tf + ".distribute.MultiWorkerMirroredStrategy() if \"TF_CONFIG\" in " +
-                       os + ".environ else " + tf + ".distribute.MirroredStrategy()",
-                   w.names.fresh("is_chief") + " = " + module + ".cluster_resolver is None or " + module +
-                       ".cluster_resolver.task_id == 0"},
-                  {}, {});
+    const std::string one_host = tf + ".distribute.MirroredStrategy()";
+    std::vector<std::string> start;
+    if (w.is_for_one_host) {
+      start = {
+          "if \"TF_CONFIG\" in " + os + ".environ:",
+          "    raise SystemExit(\"images of an ImageDataGenerator can be distributed on one host only\")",
+          module + " = " + one_host};
+    } else {
+      start = {module + " = " + tf + ".distribute.MultiWorkerMirroredStrategy() if \"TF_CONFIG\" in " + os +
+               ".environ else " + one_host};
+    }
+    start.push_back(w.names.fresh("is_chief") + " = " + module + ".cluster_resolver is None or " + module +
+                    ".cluster_resolver.task_id == 0");
+    dialect.write("", start, {}, {});
     w.edits.explain(0, module + " = …",
-                    "all GPUs of this host; if TF_CONFIG names a cluster, those of all its workers");
+                    w.is_for_one_host
+                        ? "all GPUs of this host; other hosts would draw the images in orders of their own"
+                        : "all GPUs of this host; if TF_CONFIG names a cluster, those of all its workers");
     return;
   }
   std::string import;

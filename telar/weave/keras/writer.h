@@ -21,6 +21,8 @@ struct KerasWeaving {
   bool draws_alike = false;
   /// All processes read the same generator or Sequence, and each takes its share of the batches.
   bool streams_alike = false;
+  /// tf.distribute: the data come from Python, whose order each host would draw for itself.
+  bool is_for_one_host = false;
 
   std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
   [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
@@ -50,6 +52,15 @@ void write_keras_optimizers(KerasWeaving& weaving);  // learning rates, schedule
 void write_keras_seeds(KerasWeaving& weaving);       // random numbers
 void write_keras_sets(KerasWeaving& weaving);        // the order of their elements
 void write_keras_fits(KerasWeaving& weaving);        // data, epochs, verbosity
+/// Why data are divided.
+inline constexpr const char* kWhyShare = "each process takes its share of the samples";
+/// Divides each array of an expression, also in a list or dictionary of inputs. Throws Refusal.
+void share_arrays(KerasWeaving& weaving, const Node* value);
+/// Whether TensorFlow draws an expression at random, as far as its names tell.
+bool is_drawn(const KerasWeaving& weaving, const Node* expression, int depth = 4);
+/// Divides the data `x` that Python makes for a call of fit(); false if they are something else. `has_steps`:
+/// whether the call passes steps_per_epoch. Throws Refusal.
+bool write_python_data(KerasWeaving& weaving, const Node* call, const Node* x, bool has_steps);
 /// Whether a value is an entry of a dictionary that is only passed to these calls, as **.
 bool is_option_of(const KerasWeaving& weaving, const Node* value, const std::vector<KerasCall>& calls);
 void write_keras_callbacks(KerasWeaving& weaving, const KerasCall& fit);
