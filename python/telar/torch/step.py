@@ -1,7 +1,6 @@
 """A training step of PyTorch's module on Telar's engine."""
 
 import functools
-import itertools
 import os
 import warnings
 
@@ -88,16 +87,39 @@ class Step:
         self.optimizer._opt_called = True  # schedulers warn otherwise
         return loss
 
+    # For telar.torch.fit:
+
+    @property
+    def has_begun(self):
+        return self._session is not None
+
+    def begin(self, batch):
+        """Captures the module, from this batch, before its first step."""
+        self._begin(batch)
+
+    def counts(self):
+        """How many steps the optimizer has made, and this object, and the samples of these."""
+        return self._begun_with, self._step, self._made, self._samples
+
+    def restore(self, load, begun_with, step, made, samples):
+        """Continues from a state that load(session) loads, with these counts."""
+        load(self._session)
+        self._begun_with, self._step, self._made, self._samples = begun_with, step, made, samples
+        self.sync()
+
+    def change(self, function):
+        """Calls function(session)."""
+        function(self._session)
+
+    def learning_rate(self):
+        return self._rates.now(self.optimizer)
+
     def epoch(self, batches, steps, number=0, done=None):
         """The workers of a strategy with servers make the steps of an epoch.
 
         batches: an iterator of at least `steps` batches, read by the workers, one after another. number: of the epoch, from
         0. done(samples, loss): called after each step, with the mean loss or the sum, as the loss is.
         """
-        if self._session is None:
-            first = next(batches)
-            self._begin(first)
-            batches = itertools.chain([first], batches)
         self._require_known_modes()
         if not self._captured.mean:
             raise Refusal(f"the loss is a sum over the samples; for the strategy {self.strategy} it must be their mean")
