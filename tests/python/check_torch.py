@@ -1102,8 +1102,80 @@ class Hostile(unittest.TestCase):
         step(*batch)
         weight[0] = 0.5
         step(*batch)
-        with self.assertRaisesRegex(telar.Error, "has changed since it was captured"):
+        with self.assertRaisesRegex(telar.Error, r"mul \(.*check_torch.py.* takes 0.5 where it took 1.0"):
             step.sync()
+
+    def second_step(self, forward=lambda self, x: self.fc(x), loss=None, layers=lambda: {"fc": nn.Linear(4, 3)}, between=lambda net: None):
+        net = self.net(forward, layers)
+        step = tt.Step(net, loss or nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), engine="telar")
+        batch = torch.randn(6, 4), torch.randint(0, 3, (6,))
+        step(*batch)
+        between(net)
+        step(*batch)
+        return step
+
+    def assert_second_is_refused(self, reason, **options):
+        with self.assertRaisesRegex(telar.Error, reason):
+            self.second_step(**options)
+
+    def test_weight_that_changes_before_the_second_step(self):
+        weights = {"now": 1.0}
+
+        def loss(net, x, y):
+            return F.cross_entropy(net(x), y) * weights["now"]
+
+        self.assert_second_is_refused("mul .* takes 0.9 where it took 1.0", loss=loss, between=lambda net: weights.update(now=0.9))
+
+    def test_dropout_that_changes(self):
+        def change(net):
+            net.drop.p = 0.5
+
+        self.assert_second_is_refused("has changed since it was captured", forward=lambda self, x: self.fc(self.drop(x)),
+                                      layers=lambda: {"fc": nn.Linear(4, 3), "drop": nn.Dropout(0.1)}, between=change)
+
+    def test_constant_tensor_that_changes(self):
+        scales = [torch.ones(3)]
+        self.assert_second_is_refused("has changed since it was captured", forward=lambda self, x: self.fc(x) * scales[0],
+                                      between=lambda net: scales[0].mul_(2))
+
+    def test_layers_that_are_left_out_later(self):
+        def forward(self, x):
+            return self.fc(torch.tanh(x) if self.warm else x)
+
+        def freeze(net):
+            net.warm = False
+
+        self.assert_second_is_refused("has changed since it was captured", forward=forward, between=freeze,
+                                      layers=lambda: {"fc": nn.Linear(4, 3), "warm": True})
+
+    def test_parameters_that_change_places(self):
+        layers = lambda: {"fc": nn.Linear(4, 3), "other": nn.Linear(4, 3), "chosen": 0}
+        self.assert_second_is_refused("takes other.weight where it took fc.weight",
+                                      forward=lambda self, x: (self.other if self.chosen else self.fc)(x) + 0 * self.other(x),
+                                      layers=layers, between=lambda net: setattr(net, "chosen", 1))
+
+    def test_a_counter_that_changes_later(self):
+        calls = {"count": 0}
+
+        def forward(self, x):
+            calls["count"] += 1
+            return self.fc(x) * (1.0 if calls["count"] < 8 else 0.5)
+
+        with self.assertRaisesRegex(telar.Error, "has changed since it was captured|first batch"):
+            step = self.second_step(forward)
+            for _ in range(8):
+                step.sync()
+
+    def test_numbers_of_pythons_chance(self):
+        self.assert_refused("Python's random", lambda self, x: self.fc(x) * (2.0 if random.random() < 0 else 1.0))
+        self.assert_refused("Python's random", lambda self, x: self.fc(x) * (2.0 if numpy.random.rand() < 0 else 1.0))
+
+    def test_notes_of_a_module_are_right(self):
+        def forward(self, x):
+            self.calls = getattr(self, "calls", 0) + 1
+            return self.fc(x)
+
+        self.second_step(forward).sync()
 
     def test_masks_of_the_batch_are_right_and_not_in_a_file(self):
         net = self.net(lambda self, x: self.fc(self.e(x).masked_fill((x == 0).unsqueeze(-1), 0.0).mean(1)),

@@ -14,6 +14,7 @@ from telar.torch import optimizers
 from telar.torch.capture import Capture
 from telar.torch.check import require_equal, require_unchanged
 from telar.torch.external import External
+from telar.torch.recording import Recording
 from telar.torch.values import Refusal
 
 
@@ -55,7 +56,8 @@ class Step:
         self._groups = optimizers.groups_of(optimizer)
         self._options_at_first = optimizers.options_of(optimizer)
         self._rates = optimizers.Rates(self._groups)
-        self._programs = self._captured = self._session = self._external = None
+        self._programs = self._captured = self._session = self._external = self._recording = None
+        self._calls = 0
         self._step = optimizers.steps_of(optimizer)
         self._begun_with = self._step  # steps of PyTorch's
         self._samples = self._made = 0
@@ -73,6 +75,8 @@ class Step:
             raise Refusal("an option of the optimizer has changed since the Step was made, as the momentum does under OneCycleLR "
                           "without cycle_momentum=False; Telar's optimizer keeps its options, only the learning rate is read")
         rate = self._rates.now(self.optimizer)
+        if self._calls == 1 and self._recording is not None:
+            self._recording.require_same()
         size = len(batch[0])
         samples = numpy.arange(self._samples, self._samples + size)
         step = self._step + 1
@@ -82,6 +86,7 @@ class Step:
         if not finite:
             raise Refusal(f"step {step} is not finite: its loss is {loss}; nothing was updated")
         self._step = step
+        self._calls += 1
         self._samples += size
         self._last = batch
         self.optimizer._opt_called = True  # schedulers warn otherwise
@@ -198,7 +203,8 @@ class Step:
                 if isinstance(counter, torch.Tensor):
                     counter.fill_(self._step)
 
-        if self._check and not self._external and self._last is not None:
+        if self._recording is not None and self._last is not None:
+            self._recording.require_same()
             require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last), self._bf16)
 
     def load(self):
@@ -277,9 +283,11 @@ class Step:
     def _capture(self, batch, trained):
         programs = Capture(self.model, self.loss, batch, trained, _native.uses_servers(self.strategy))
         captured = programs.model()
+        recording = None
         if self._check:
+            recording = Recording(self.model, self.loss, programs.batch)
             require_equal(programs, batch, arrays_of, self._threads)
-        self._captured, self._programs = captured, programs
+        self._captured, self._programs, self._recording = captured, programs, recording
 
     def _computed(self, batch, compute):
         """What compute(arrays) gives for a batch, of which the first may have labels that the loss ignores."""
