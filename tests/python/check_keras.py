@@ -352,8 +352,29 @@ class Losses(unittest.TestCase):
 
         net = keras.Sequential([keras.Input((5, 6)), layers.Dense(4)])
         net.compile("sgd", "mse")
-        with self.assertRaisesRegex(telar.Error, "several numbers for each sample"):  # Keras would weight the steps
+        with self.assertRaisesRegex(telar.Error, "takes a weight for each"):  # Keras would weight the steps
             tk.use(net).train_on_batch(normal(5, 5, 6), normal(5, 5, 4), sample_weight=weights(5))
+
+    def test_weights_of_steps(self):
+        def weights(n):
+            return RANDOM.uniform(0, 2, (n, 5)).astype("float32")
+
+        for loss, labels in ((keras.losses.SparseCategoricalCrossentropy(from_logits=True), lambda n: RANDOM.integers(0, 4, (n, 5))),
+                             ("mse", lambda n: normal(n, 5, 4))):
+            self.run_loss(loss, labels, metrics=[], shape=(5, 6), weights=weights)
+
+    def test_means_over_weights(self):
+        def weights(n):
+            return RANDOM.uniform(0, 2, n).astype("float32")
+
+        mse = keras.losses.MeanSquaredError(reduction="mean_with_sample_weight")
+        self.run_loss(mse, lambda n: normal(n, 4), weights=weights)
+        self.run_loss(mse, lambda n: normal(n, 4), weights=lambda n: numpy.zeros(n))
+        self.run_loss(mse, lambda n: normal(n, 4))
+
+    def test_weights_of_many_classes(self):
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        self.run_loss(loss, lambda n: classes(n, 5000), outputs=5000, metrics=[], weights=lambda n: RANDOM.uniform(0.5, 2, n))
 
     def test_other_metrics_are_of_predictions(self):
         self.run_loss("binary_crossentropy", lambda n: classes(n, 2), 1, "sigmoid", [keras.metrics.AUC(), "precision"])
@@ -806,6 +827,16 @@ class Hostile(unittest.TestCase):
         tokens = RANDOM.integers(0, 9, (10, 6))
         self.assert_refused("mask", lambda: layers.Embedding(9, 4, mask_zero=True), lambda: layers.LSTM(4), data=(tokens, normal(10, 3)))
         self.assert_refused("mask", layers.Masking, lambda: layers.LSTM(4), shape=(5, 4))
+
+    def test_masks_of_a_layer_of_ones_own(self):
+        class Masks(layers.Layer):
+            def compute_mask(self, inputs, previous_mask):
+                return inputs[..., 0] != 0
+
+            def call(self, x):
+                return x
+
+        self.assert_refused("compute_mask of its own", Masks, lambda: layers.LSTM(4), shape=(5, 4))
 
     def test_state_from_batch_to_batch(self):
         def net():

@@ -1,6 +1,7 @@
 """A compiled model of Keras as a model of Telar."""
 
 import dataclasses
+import functools
 
 import keras
 import numpy
@@ -26,6 +27,7 @@ class Captured:
     names: of the inputs of the graphs. variables: by name in Telar (telar.keras.variables.Held).
     mean: whether the loss is a mean over the samples, not their sum. tracked: metrics of Keras whose sums follow the
     loss in the graphs' metrics. alike: whether training and evaluation compute the same prediction.
+    weighted: the shape of a sample's weights, or None. by_weights: whether the loss is divided by their sum.
     """
 
     model: object
@@ -36,6 +38,8 @@ class Captured:
     mean: bool
     tracked: list
     alike: bool
+    weighted: tuple
+    by_weights: bool
 
     def arrays(self, x, y=None, weight=None):
         """A batch as arrays by the names of the graphs' inputs."""
@@ -53,12 +57,20 @@ class Captured:
         if "label_index" in self.names:
             found["label_index"] = found["label"].argmax(-1).astype(numpy.int32)
         if "weight" in self.names:
-            size = len(next(iter(found.values())))
-            weight = numpy.ones(size, numpy.float32) if weight is None else numpy.asarray(weight)
-            if weight.size != size:
-                raise Refusal(f"sample_weight has the shape {list(weight.shape)}; Telar takes a number for each of {size} samples")
-            found["weight"] = as_input(weight.reshape(size), "f32", "weight")
+            found["weight"] = self._weight(weight, len(next(iter(found.values()))))
         return found
+
+    def _weight(self, weight, size):
+        """The weights of the losses of `size` samples. A mean over the weights is one over the samples of weights in proportion."""
+        shape = (size, *self.weighted)
+        weight = numpy.ones(shape, numpy.float32) if weight is None else numpy.asarray(weight)
+        if weight.shape != shape and weight.shape != (*shape, 1):
+            raise Refusal(f"sample_weight has the shape {list(weight.shape)}; the loss has numbers of the shape {list(shape)}, and Telar "
+                          "takes a weight for each")
+        if self.by_weights:
+            total = weight.sum(dtype=numpy.float64)
+            weight = weight * (weight.size / total if total else 0.0)
+        return as_input(weight.reshape(shape), "f32", "weight")
 
     def _label(self, y):
         """Labels with the axes that the loss compares: Keras adds or removes a last axis of one item."""
@@ -140,8 +152,7 @@ class Capture:
         require_own_step(model)
         self.model, self.x, self.weighted, self.metrics, self.is_file = model, x, weighted, metrics, is_file
         self.function, self.options, self.reduction, self.weight = loss_of(model)
-        if weighted and self.reduction == "mean_with_sample_weight":
-            raise Refusal("the loss is divided by the sum of the samples' weights; Telar divides by the number of samples")
+        self.weight_shape = None
         self.trained = list(model.trainable_variables)
         for variable in model.variables:
             if getattr(variable, "constraint", None) is not None:
@@ -150,6 +161,8 @@ class Capture:
             if getattr(layer, "mask_zero", False) or isinstance(layer, keras.layers.Masking):
                 raise Refusal(f"the layer '{layer.name}' makes a mask of the samples, which Telar does not have (mask_zero=True, "
                               "Masking)")
+            if not type(layer).compute_mask.__module__.startswith("keras.src."):
+                raise Refusal(f"the layer '{layer.name}' has a compute_mask of its own, and Telar does not have masks")
         if not self.trained:
             raise Refusal("the model has no variable that is trained")
 
@@ -166,7 +179,8 @@ class Capture:
         used = {name: value for low in lows for name, value in low.inputs.items()}
         inputs = [(p.name, None if p.name not in used else "i32" if used[p.name].integer else "f32", p.shape[1:]) for p in forms]
         return Captured(built, inputs, self.names, self.target, variables.all, self.reduction != "sum",
-                        [metric for _, metric, _ in tracked], not lows[0].draws and not lows[0].statistics)
+                        [metric for _, metric, _ in tracked], not lows[0].draws and not lows[0].statistics,
+                        self.weight_shape, self.reduction == "mean_with_sample_weight")
 
     def _prediction(self, low, forms=None):
         """The model's output. forms: receives its inputs (Pending)."""
@@ -197,9 +211,9 @@ class Capture:
         self.names = {"label"}
         self.target = losses.target_of(self.function, prediction.shape)
         label = self._input(low, "label", self.target.integer, self.target.shape)
-        weight = self._input(low, "weight", False, ()) if self.weighted else None
         found = losses.Losses(low, prediction, label)
-        total = low.scaled(found.total(self.function, self.options, weight), self.weight)
+        total = found.total(self.function, self.options, functools.partial(self._weights, low) if self.weighted else None)
+        total = low.scaled(total, self.weight)
         penalty = losses.penalty_of(low, self.trained)
         if penalty is not None:
             if self.reduction == "sum":
@@ -212,6 +226,11 @@ class Capture:
         for name, _, metric in tracked:
             self._accumulate(low, name, metric(low, found))
         return tracked
+
+    def _weights(self, low, shape):
+        """An input of weights of losses with this shape of a sample."""
+        self.weight_shape = tuple(shape)
+        return self._input(low, "weight", False, self.weight_shape)
 
     def _accumulate(self, low, name, total):
         low.graph.add("accumulate", [low.graph.metric(name), low.reshaped(total, (1,)).id])
