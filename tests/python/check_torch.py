@@ -734,6 +734,13 @@ class InPyTorch(unittest.TestCase):
         with self.assertRaisesRegex(telar.Error, "neither the mean nor the sum"):
             self.check(Net(), loss, self.batches(), "mirrored", replicas=2)
 
+    def test_labels_that_are_ignored_later_are_refused_for_workers(self):
+        batches = self.batches()
+        batches[1][1][:5] = -100
+        self.check(Net(), nn.CrossEntropyLoss(), batches)
+        with self.assertRaisesRegex(telar.Error, "neither the mean nor the sum"):
+            self.check(Net(), nn.CrossEntropyLoss(), batches, "mirrored", replicas=2)
+
     def test_running_statistics(self):
         step, other = self.check(Net(nn.BatchNorm1d(4)), nn.CrossEntropyLoss(), self.batches()[:3])
         self.assertLess(largest_difference(step.model.buffers(), other.buffers()), 1e-6)
