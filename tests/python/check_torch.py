@@ -1177,6 +1177,26 @@ class Hostile(unittest.TestCase):
         self.assert_refused("Python's random", lambda self, x: self.fc(x) * (2.0 if random.random() < 0 else 1.0))
         self.assert_refused("Python's random", lambda self, x: self.fc(x) * (2.0 if numpy.random.rand() < 0 else 1.0))
 
+    def test_tensors_that_a_module_keeps_are_right(self):
+        def forward(self, x):
+            if self.kept is None:
+                self.kept = torch.arange(3).float()
+                self.by_size["three"] = self.kept + 1
+            self.last = self.by_size["last"] = self.fc(x) + self.kept + self.by_size["three"]
+            return self.last
+
+        net = self.net(forward, lambda: {"fc": nn.Linear(4, 3), "kept": None, "by_size": {}})
+        other = copy.deepcopy(net)
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), engine="telar")
+        batch = torch.randn(6, 4), torch.randint(0, 3, (6,))
+        found = [step(*batch) for _ in range(3)]
+        for tensor in (net.last, net.by_size["last"], net.kept):
+            self.assertIs(type(tensor), torch.Tensor)
+        numpy.testing.assert_allclose(found, train(other, nn.CrossEntropyLoss(), torch.optim.SGD(other.parameters(), 0.1), [batch] * 3),
+                                      rtol=1e-5)
+        step.sync()
+        self.assertLess(largest_difference([net(batch[0])], [other(batch[0])]), 1e-5)
+
     def test_notes_of_a_module_are_right(self):
         def forward(self, x):
             self.calls = getattr(self, "calls", 0) + 1

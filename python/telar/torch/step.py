@@ -285,8 +285,8 @@ class Step:
         captured = programs.model()
         recording = None
         if self._check:
-            recording = Recording(self.model, self.loss, programs.batch)
             require_equal(programs, batch, arrays_of, self._threads)
+            recording = Recording(self.model, self.loss, programs.batch)
         self._captured, self._programs, self._recording = captured, programs, recording
 
     def _computed(self, batch, compute):
