@@ -8,5 +8,6 @@ namespace telar::python {
 void bind_graph_builder(nanobind::module_& module);
 void bind_model(nanobind::module_& module);
 void bind_session(nanobind::module_& module);
+void bind_run(nanobind::module_& module);
 
 }  // namespace telar::python

@@ -42,4 +42,5 @@ NB_MODULE(_native, module) {
   telar::python::bind_graph_builder(module);
   telar::python::bind_model(module);
   telar::python::bind_session(module);
+  telar::python::bind_run(module);
 }

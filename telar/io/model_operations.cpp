@@ -55,6 +55,7 @@ struct AttributeForm {
   double most = 0;
   size_t count_least = 0;  ///< integers
   size_t count_most = 0;
+  bool optional = false;
 };
 
 struct ModelOperation {
@@ -235,9 +236,9 @@ void add_weighted(std::vector<ModelOperation>& operations) {
 void add_normalising(std::vector<ModelOperation>& operations) {
   operations.push_back({"batch_norm",
                         {kNumbers, kNumbers, kNumbers},
-                        {epsilon()},
+                        {epsilon(), {.name = "biased", .kind = AttributeForm::Kind::flag, .optional = true}},
                         [](GraphBuilder& g, const Ids& in, const Attributes& a) {
-                          batch_norm(g, in[0], in[1], in[2], a.real("epsilon"));
+                          batch_norm(g, in[0], in[1], in[2], a.real("epsilon"), a.flag_or("biased", false));
                         }});
   operations.push_back({"batch_norm_inference",
                         {kNumbers, kNumbers, kNumbers, kNumbers, kNumbers},
@@ -411,6 +412,7 @@ bool fits(const AttributeForm& form, const Attribute& value) {
 
 void check_attributes(const ModelOperation& operation, const Attributes& attributes) {
   for (const AttributeForm& form : operation.attributes) {
+    if (form.optional && !attributes.has(form.name)) continue;
     if (!attributes.has(form.name))
       throw user_error("{}: the attribute {} is missing; it must be {}", operation.name, form.name,
                        range_text(form));

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "telar/graph/ops/batch_norm.h"
 #include "telar/graph/ops/communication.h"
 #include "telar/graph/ops/distributed_batch_norm.h"
 #include "telar/graph/rewrite.h"
@@ -38,11 +39,11 @@ Graph synchronise_batch_norm(
       const ValueId x = remap(node.inputs[0]);
       const ValueId gathered =
           all_gather(builder, batch_norm_statistics(builder, x), group->members, group->name);
-      const BatchStatistics combined = combine_statistics(builder, gathered);
+      const BatchStatistics combined = combine_statistics(builder, gathered, has_biased_variance(node));
       remap.set(node.outputs[0], batch_norm_apply(builder, x, remap(node.inputs[1]), remap(node.inputs[2]),
                                                   combined.statistics, node.attributes.real("epsilon")));
       remap.set(node.outputs[1], combined.mean);
-      remap.set(node.outputs[2], combined.unbiased_variance);
+      remap.set(node.outputs[2], combined.variance);
       statistics_of[node.outputs[3]] = combined.statistics;
     } else {
       const ValueId x = remap(node.inputs[0]);

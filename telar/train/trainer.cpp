@@ -236,28 +236,13 @@ EpochReport Trainer::finish_epoch(const BatchSource* validation) {
     const auto start = Clock::now();
     report.validation = evaluate(*validation);
     report.validation_seconds = seconds_since(start);
-    judge(report);
+    report.best = judge_epoch(report.validation[deciding_metric_], options_.early_stopping, state_);
   }
   ++state_.epoch;
   state_.step_in_epoch = 0;
   state_.epoch_samples = 0;
   state_.epoch_sums.clear();
   return report;
-}
-
-void Trainer::judge(EpochReport& report) {
-  const double value = report.validation[deciding_metric_];
-  const bool lower_is_better = options_.early_stopping.metric == "loss";
-  report.best = !state_.best || (lower_is_better ? value < *state_.best : value > *state_.best);
-  if (report.best) {
-    state_.best = value;
-    state_.best_step = state_.step;
-    state_.epochs_since_best = 0;
-  } else {
-    ++state_.epochs_since_best;
-  }
-  const int64_t patience = options_.early_stopping.patience;
-  state_.stopped_early = patience > 0 && state_.epochs_since_best >= patience;
 }
 
 std::vector<double> Trainer::evaluate(const Dataset& data) const {

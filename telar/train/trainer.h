@@ -11,18 +11,12 @@
 #include "telar/data/dataset.h"
 #include "telar/nn/schedule.h"
 #include "telar/runtime/session.h"
+#include "telar/train/early_stopping.h"
 #include "telar/train/step_source.h"
 #include "telar/train/step_times.h"
 #include "telar/train/training_observer.h"
 
 namespace telar {
-
-/// Selects the best epoch, and ends training when it no longer improves.
-struct EarlyStopping {
-  std::string metric =
-      "loss";            ///< on the validation samples; lower is better for "loss", higher for all others
-  int64_t patience = 0;  ///< epochs without improvement before training ends; 0: no limit
-};
 
 struct TrainerOptions {
   int64_t epochs = 10;
@@ -106,7 +100,6 @@ class Trainer {
   void count(const Epoch& epoch, const CompletedStep& step, double seconds);
   const DriftEvent* add_to_evaluation(const CompletedStep& step);
   EpochReport finish_epoch(const BatchSource* validation);
-  void judge(EpochReport& report);
 
   Session& session_;
   TrainerOptions options_;

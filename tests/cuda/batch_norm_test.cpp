@@ -119,7 +119,7 @@ TEST_P(BatchNormLoops, ComputeTheFormulasForwardsAndBack) {
   const auto variance = means([&](size_t i) { return std::pow(value(x, i) - mean[given.channel(i)], 2); });
   for (size_t c = 0; c < given.channels(); ++c) {
     EXPECT_NEAR(to.mean[c], mean[c], 1e-5 * std::abs(mean[c])) << c;
-    EXPECT_NEAR(to.unbiased_variance[c], variance[c] * length / (length - 1), 1e-5 * (1 + variance[c])) << c;
+    EXPECT_NEAR(to.variance[c], variance[c] * length / (length - 1), 1e-5 * (1 + variance[c])) << c;
   }
   const auto normal = [&](size_t i) {
     return (value(x, i) - mean[given.channel(i)]) / std::sqrt(variance[given.channel(i)] + kEpsilon);

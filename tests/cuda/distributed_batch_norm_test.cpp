@@ -62,10 +62,8 @@ TEST(DistributedBatchNorm, CombinesStatisticsAsProcessorsDo) {
   expect_all(cases("mean", [](GraphBuilder&, ValueId, ValueId, ValueId, const BatchStatistics& statistics) {
     return statistics.mean;
   }));
-  expect_all(
-      cases("variance", [](GraphBuilder&, ValueId, ValueId, ValueId, const BatchStatistics& statistics) {
-        return statistics.unbiased_variance;
-      }));
+  expect_all(cases("variance", [](GraphBuilder&, ValueId, ValueId, ValueId,
+                                  const BatchStatistics& statistics) { return statistics.variance; }));
   expect_all(cases("statistics", [](GraphBuilder&, ValueId, ValueId, ValueId,
                                     const BatchStatistics& statistics) { return statistics.statistics; }));
 }

@@ -5,7 +5,10 @@
 #include "ops/run_graph.h"
 #include "telar/graph/autodiff.h"
 #include "telar/graph/ops/arithmetic.h"
+#include "telar/graph/ops/constant.h"
+#include "telar/graph/ops/distributed_batch_norm.h"
 #include "telar/graph/ops/reduce.h"
+#include "telar/graph/ops/reshape.h"
 
 namespace telar::test {
 
@@ -36,6 +39,30 @@ std::vector<float> gamma_gradient(bool with_mean) {
 /// The backward operation reads the mean; an operation in place must not overwrite it before.
 TEST(BatchNorm, ItsMeanMayBeUsedFurther) {
   EXPECT_LT(relative_error(gamma_gradient(true), gamma_gradient(false)), 1e-6);
+}
+
+/// Of 6 values in a channel, for running averages.
+TEST(BatchNorm, HasEitherVariance) {
+  const auto variance = [](bool biased, bool combined) {
+    GraphBuilder builder;
+    const ValueId x = builder.input("x", {DType::f32, {6, 4}}, true);
+    const ValueId one = constant(builder, 1, {4});
+    if (combined) {
+      const ValueId rows = reshape(builder, batch_norm_statistics(builder, x), {1, 9});
+      builder.output("variance", combine_statistics(builder, rows, biased).variance);
+    } else {
+      builder.output("variance", batch_norm(builder, x, one, one, 1e-3, biased).variance);
+    }
+    GraphRun run(builder.build());
+    run.set_input("x", std::span<const float>(numbers(24, 3)));
+    run.run();
+    return run.output("variance");
+  };
+  for (const bool combined : {false, true}) {
+    const std::vector<float> biased = variance(true, combined);
+    const std::vector<float> unbiased = variance(false, combined);
+    for (size_t c = 0; c < biased.size(); ++c) EXPECT_NEAR(biased[c], unbiased[c] * 5 / 6, 1e-6) << c;
+  }
 }
 
 }  // namespace telar::test

@@ -352,11 +352,92 @@ class Losses(unittest.TestCase):
 
         net = keras.Sequential([keras.Input((5, 6)), layers.Dense(4)])
         net.compile("sgd", "mse")
-        with self.assertRaisesRegex(telar.Error, "several numbers for each sample"):  # Keras would weight the steps
+        with self.assertRaisesRegex(telar.Error, "takes a weight for each"):  # Keras would weight the steps
             tk.use(net).train_on_batch(normal(5, 5, 6), normal(5, 5, 4), sample_weight=weights(5))
+
+    def test_weights_of_steps(self):
+        def weights(n):
+            return RANDOM.uniform(0, 2, (n, 5)).astype("float32")
+
+        for loss, labels in ((keras.losses.SparseCategoricalCrossentropy(from_logits=True), lambda n: RANDOM.integers(0, 4, (n, 5))),
+                             ("mse", lambda n: normal(n, 5, 4))):
+            self.run_loss(loss, labels, metrics=[], shape=(5, 6), weights=weights)
+
+    def test_means_over_weights(self):
+        def weights(n):
+            return RANDOM.uniform(0, 2, n).astype("float32")
+
+        mse = keras.losses.MeanSquaredError(reduction="mean_with_sample_weight")
+        self.run_loss(mse, lambda n: normal(n, 4), weights=weights)
+        self.run_loss(mse, lambda n: normal(n, 4), weights=lambda n: numpy.zeros(n))
+        self.run_loss(mse, lambda n: normal(n, 4))
+
+    def test_weights_of_many_classes(self):
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        self.run_loss(loss, lambda n: classes(n, 5000), outputs=5000, metrics=[], weights=lambda n: RANDOM.uniform(0.5, 2, n))
 
     def test_other_metrics_are_of_predictions(self):
         self.run_loss("binary_crossentropy", lambda n: classes(n, 2), 1, "sigmoid", [keras.metrics.AUC(), "precision"])
+
+
+class SeveralOutputs(unittest.TestCase):
+    """Losses of several outputs, with their weights and metrics."""
+
+    def net(self, structure):
+        x = keras.Input((6,))
+        h = layers.Dense(5, activation="tanh", kernel_regularizer="l2")(x)
+        images = layers.Reshape((2, 2, 2))(layers.Dense(8, name="before")(h))
+        found = {"kind": layers.Dense(4, activation="softmax", name="kind")(h), "area": layers.Dense(2, name="area")(h),
+                 "image": layers.Conv2D(3, 1, name="image")(images)}
+        return keras.Model(x, structure(found))
+
+    def labels(self, n):
+        return {"kind": classes(n, 4), "area": normal(n, 2), "image": normal(n, 2, 2, 3)}
+
+    def check(self, structure, label_structure, compiled, strategy="single", **options):
+        keras.utils.set_random_seed(0)
+        # With TensorFlow, Keras's loss of one output is the mean of the batches' means; Telar's is that of the samples.
+        size = 15 if keras.backend.backend() == "tensorflow" else 13
+        x, y = normal(size, 6), self.labels(size)
+        nets = [self.net(structure), self.net(structure)]
+        nets[1].set_weights(nets[0].get_weights())
+        for net in nets:
+            net.compile(keras.optimizers.SGD(0.1, momentum=0.9), **compiled)
+        tk.use(nets[0], strategy=strategy, **options)
+        found, right = (net.fit(x, label_structure(y), batch_size=5, epochs=2, shuffle=False, verbose=0).history for net in nets)
+        self.assertEqual(list(found), list(right))
+        for name in right:
+            numpy.testing.assert_allclose(found[name], right[name], rtol=1e-4, atol=1e-6, err_msg=name)
+        self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 1e-5)
+        found, right = (net.evaluate(x, label_structure(y), batch_size=5, verbose=0, return_dict=True) for net in nets)
+        for name in right:
+            self.assertAlmostEqual(found[name], right[name], places=4, msg=name)
+        found, right = (net.predict(x, batch_size=4, verbose=0) for net in nets)
+        keras.tree.assert_same_structure(found, right)
+        for a, b in zip(keras.tree.flatten(found), keras.tree.flatten(right)):
+            numpy.testing.assert_allclose(a, b, atol=1e-5)
+
+    def test_lists(self):
+        def as_list(named):
+            return [named["kind"], named["area"], named["image"]]
+
+        self.check(as_list, as_list, {"loss": ["sparse_categorical_crossentropy", "mse", "mae"], "loss_weights": [1.0, 0.3, 2.0],
+                                      "metrics": [["accuracy"], ["mae"], []]}, "mirrored", replicas=2)
+
+    def test_names(self):
+        loss = {"area": "mse", "image": keras.losses.Huber(), "kind": "sparse_categorical_crossentropy"}
+        weights = {"area": 0.5, "image": 1.0, "kind": 2.0}
+        as_list = lambda named: [named["kind"], named["area"], named["image"]]
+        self.check(dict, dict, {"loss": loss, "loss_weights": weights, "metrics": {"kind": ["accuracy"], "area": ["mse", "mae"]}})
+        self.check(as_list, dict, {"loss": loss, "metrics": {"area": ["mae"]}})
+
+    def test_one_loss_for_all(self):
+        both = lambda named: [named["area"], named["image"]]
+        self.check(both, both, {"loss": "mse"})
+
+    def test_metrics_of_predictions(self):
+        both = lambda named: [named["area"], named["image"]]
+        self.check(both, both, {"loss": "mse", "metrics": [["RootMeanSquaredError"], ["CosineSimilarity"]]})
 
 
 class Strategies(unittest.TestCase):
@@ -792,7 +873,21 @@ class Hostile(unittest.TestCase):
             x = keras.Input((6,))
             return keras.Model(x, [layers.Dense(3)(x), layers.Dense(3)(x)])
 
-        self.assert_refused("2 losses|outputs", net=net, data=(normal(10, 6), [normal(10, 3)] * 2), loss=["mse", "mse"])
+        two = [normal(10, 3)] * 2
+        self.assert_refused("weights, and the model several outputs", net=net, data=(normal(10, 6), two), loss=["mse", "mse"],
+                            sample_weight=numpy.ones(10))
+        self.assert_refused("Telar adds means", net=net, data=(normal(10, 6), two),
+                            loss=["mse", keras.losses.MeanSquaredError(reduction="sum")])
+
+        class Two(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = layers.Dense(3), layers.Dense(3)
+
+            def call(self, x):
+                return self.a(x), self.b(x)
+
+        self.assert_refused("call of its own with 2 outputs", net=Two, data=(normal(10, 6), two), loss=["mse", "mse"])
 
     def test_nested_models_are_right(self):
         def net():
@@ -806,6 +901,16 @@ class Hostile(unittest.TestCase):
         tokens = RANDOM.integers(0, 9, (10, 6))
         self.assert_refused("mask", lambda: layers.Embedding(9, 4, mask_zero=True), lambda: layers.LSTM(4), data=(tokens, normal(10, 3)))
         self.assert_refused("mask", layers.Masking, lambda: layers.LSTM(4), shape=(5, 4))
+
+    def test_masks_of_a_layer_of_ones_own(self):
+        class Masks(layers.Layer):
+            def compute_mask(self, inputs, previous_mask):
+                return inputs[..., 0] != 0
+
+            def call(self, x):
+                return x
+
+        self.assert_refused("compute_mask of its own", Masks, lambda: layers.LSTM(4), shape=(5, 4))
 
     def test_state_from_batch_to_batch(self):
         def net():

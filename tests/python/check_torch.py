@@ -8,8 +8,11 @@ must have the package telar (build/release/python).
 """
 
 import copy
+import json
 import math
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -409,6 +412,173 @@ class Fit(unittest.TestCase):
         self.assertGreater(largest_difference(before, module.parameters()), 0)
 
 
+KILLED = """
+import os, signal, sys
+import torch
+from torch import nn
+import telar.torch as tt
+
+def run(folder, kill_at, epochs, **options):
+    torch.manual_seed(0)
+    x, y = torch.randn(22, 4), torch.randint(0, 3, (22,))
+    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 3))
+    optimizer = torch.optim.Adam(net.parameters(), 0.02)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.7)
+    made = 0
+
+    class Samples(torch.utils.data.TensorDataset):
+        def __getitem__(self, i):
+            nonlocal made
+            made += 1
+            if made == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            noise = torch.randn(4) * 0.01  # chance in the loader
+            return super().__getitem__(i)[0] + noise, super().__getitem__(i)[1]
+
+    loader = torch.utils.data.DataLoader(Samples(x, y), batch_size=4, shuffle=True)
+    history = tt.fit(net, nn.CrossEntropyLoss(), optimizer, loader, epochs=epochs, validation=[(x, y)], scheduler=scheduler,
+                     output=folder, progress=False, engine="telar", **options)
+    return net, optimizer, history
+
+if __name__ == "__main__":
+    run(sys.argv[1], int(sys.argv[2]), 3, checkpoint_steps=int(sys.argv[3]))
+"""
+
+
+class Checkpoints(unittest.TestCase):
+    """fit with an output folder."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.training = {}
+        exec(KILLED.replace("__main__", ""), self.training)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def run_killed(self, name, samples, checkpoint_steps):
+        script = self.path("killed.py")
+        with open(script, "w") as file:
+            file.write(KILLED)
+        found = subprocess.run([sys.executable, "-W", "ignore", script, self.path(name), str(samples), str(checkpoint_steps)])
+        self.assertEqual(found.returncode, -signal.SIGKILL)
+
+    def same(self, a, b):
+        self.assertEqual(largest_difference(a[0].state_dict().values(), b[0].state_dict().values()), 0)
+        for state, right in zip(a[1].state_dict()["state"].values(), b[1].state_dict()["state"].values()):
+            self.assertEqual(largest_difference(state.values(), right.values()), 0)
+        self.assertEqual(*([group["lr"] for group in o.param_groups] for o in (a[1], b[1])))
+        for key in ("epoch", "loss", "validation_loss"):
+            self.assertEqual([results[key] for results in a[2]], [results[key] for results in b[2]])
+
+    def test_a_killed_training_goes_on_as_if_nothing_had_happened(self):
+        run = self.training["run"]
+        whole = run(self.path("whole"), 0, 3)
+        for name, samples, steps in (("epoch", 40, 0), ("steps", 40, 2), ("before", 6, 0), ("last", 64, 3)):
+            with self.subTest(name):
+                self.run_killed(name, samples, steps)
+                self.same(run(self.path(name), 0, 3, resume=True, checkpoint_steps=steps), whole)
+
+    def test_more_epochs_later(self):
+        run = self.training["run"]
+        whole = run(self.path("whole"), 0, 3)
+        run(self.path("parts"), 0, 2)
+        self.same(run(self.path("parts"), 0, 3, resume=True), whole)
+        self.same(run(self.path("parts"), 0, 3, resume=True), whole)  # nothing is left to do
+        self.same(run(self.path("mirrored"), 0, 3, strategy="mirrored", replicas=2),
+                  (run(self.path("mirrored2"), 0, 1, strategy="mirrored", replicas=2),
+                   run(self.path("mirrored2"), 0, 3, strategy="mirrored", replicas=2, resume=True))[1])
+
+    def test_the_folder(self):
+        net, _, history = self.training["run"](self.path("run"), 0, 3)
+        files = os.listdir(self.path("run"))
+        self.assertTrue(any(name.startswith("events.out.tfevents") for name in files))
+        with open(self.path("run/metrics.jsonl")) as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["step"] for line in lines if line["kind"] == "step"], list(range(1, 19)))
+        epochs = [line for line in lines if line["kind"] == "epoch"]
+        for line, results in zip(epochs, history):
+            self.assertAlmostEqual(line["train_loss"], results["loss"])
+            self.assertAlmostEqual(line["validation_loss"], results["validation_loss"])
+        newest = sorted(os.listdir(self.path("run/checkpoints")))[-1]
+        self.assertEqual(newest, "step-00000018")
+        from safetensors.torch import load_file
+        held = load_file(self.path(f"run/checkpoints/{newest}/model.safetensors"))
+        for name, parameter in net.named_parameters():
+            self.assertEqual(largest_difference([held[name]], [parameter]), 0)
+
+    def test_the_best_epoch(self):
+        module = nn.Linear(1, 1, bias=False)
+        nn.init.constant_(module.weight, 0.1)
+        x, y = torch.ones(8, 1), torch.ones(8, 1)
+        optimizer = torch.optim.SGD(module.parameters(), 0.4)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1.0 if epoch < 2 else -0.5)  # worse from then on
+        history = tt.fit(module, nn.MSELoss(), optimizer, [(x, y)], epochs=20, validation=[(x, y)], scheduler=scheduler,
+                         patience=2, best=True, output=self.path("best"), progress=False)
+        self.assertEqual(len(history), 4)
+        losses = [results["validation_loss"] for results in history]
+        self.assertEqual(min(losses), losses[1])
+        with torch.no_grad():
+            self.assertAlmostEqual(float(F.mse_loss(module(x), y)), losses[1], places=6)
+
+    def test_patience_without_a_folder(self):
+        module = nn.Linear(1, 1)
+        batch = (torch.ones(4, 1), torch.ones(4, 1))
+        history = tt.fit(module, nn.MSELoss(), torch.optim.SGD(module.parameters(), 0.0), [batch], epochs=20, validation=[batch],
+                         patience=3, progress=False)
+        self.assertEqual(len(history), 4)
+
+    def test_plateau(self):
+        module = nn.Linear(1, 1)
+        batch = (torch.ones(4, 1), torch.ones(4, 1))
+        optimizer = torch.optim.SGD(module.parameters(), 1e-3)
+        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, factor=0.5, threshold=0.9)
+        tt.fit(module, nn.MSELoss(), optimizer, [batch], epochs=3, validation=[batch], scheduler=scheduler, output=self.path("plateau"),
+               progress=False)
+        self.assertEqual(optimizer.param_groups[0]["lr"], 0.25e-3)
+
+    def test_workers_with_servers(self):
+        def run(epochs, name, **options):
+            module, loss, make = built("mlp")
+            torch.manual_seed(1)
+            loader = [make(8) for _ in range(3)]
+            optimizer = torch.optim.Adam(module.parameters(), 0.01)
+            history = tt.fit(module, loss, optimizer, loader, epochs=epochs, progress=False, strategy="sync_ps", workers=2,
+                             output=self.path(name), **options)
+            return module, history
+
+        whole, _ = run(3, "whole")
+        run(1, "parts")
+        parts, history = run(3, "parts", resume=True)
+        self.assertLess(largest_difference(whole.parameters(), parts.parameters()), 1e-6)
+        self.assertEqual([results["epoch"] for results in history], [1, 2, 3])
+
+    def test_refusals(self):
+        run = self.training["run"]
+        run(self.path("run"), 0, 1)
+        with self.assertRaisesRegex(telar.Error, "already contains a run; continue it with resume=True"):
+            run(self.path("run"), 0, 1)
+        module = nn.Linear(4, 3)
+        arguments = (module, nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), 0.1), [])
+        for options, reason in (({"resume": True}, "give output="), ({"patience": 2}, "give validation="),
+                                ({"best": True, "output": "/nowhere"}, "give validation="), ({}, "no batches"),
+                                ({"checkpoint_steps": 2, "output": "/nowhere", "strategy": "downpour"}, "leave out")):
+            with self.assertRaisesRegex(telar.Error, reason):
+                tt.fit(*arguments, **options)
+
+        class Other:
+            pass
+
+        class Schedule(torch.optim.lr_scheduler.StepLR):
+            def state_dict(self):
+                return super().state_dict() | {"other": Other()}
+
+        with self.assertRaisesRegex(Exception, "does not read again|pickle"):
+            tt.fit(*arguments[:3], [(torch.randn(4, 4), torch.randint(0, 3, (4,)))], progress=False, output=self.path("other"),
+                   scheduler=Schedule(arguments[2], 1))
+
+
 class Servers(unittest.TestCase):
     """fit with workers and parameter servers, as threads."""
 
@@ -563,6 +733,13 @@ class InPyTorch(unittest.TestCase):
         self.check(Net(), loss, self.batches())
         with self.assertRaisesRegex(telar.Error, "neither the mean nor the sum"):
             self.check(Net(), loss, self.batches(), "mirrored", replicas=2)
+
+    def test_labels_that_are_ignored_later_are_refused_for_workers(self):
+        batches = self.batches()
+        batches[1][1][:5] = -100
+        self.check(Net(), nn.CrossEntropyLoss(), batches)
+        with self.assertRaisesRegex(telar.Error, "neither the mean nor the sum"):
+            self.check(Net(), nn.CrossEntropyLoss(), batches, "mirrored", replicas=2)
 
     def test_running_statistics(self):
         step, other = self.check(Net(nn.BatchNorm1d(4)), nn.CrossEntropyLoss(), self.batches()[:3])
@@ -929,10 +1106,103 @@ class Hostile(unittest.TestCase):
         batch = (torch.randn(6, 4), torch.randint(0, 3, (6,)))
         step(*batch)
         step.sync()
+        step(*batch)
         weight[0] = 0.5
         step(*batch)
-        with self.assertRaisesRegex(telar.Error, "has changed since it was captured"):
+        with self.assertRaisesRegex(telar.Error, r"mul \(.*check_torch.py.* takes 0.5 where it took 1.0"):
             step.sync()
+
+    def second_step(self, forward=lambda self, x: self.fc(x), loss=None, layers=lambda: {"fc": nn.Linear(4, 3)}, between=lambda net: None):
+        net = self.net(forward, layers)
+        step = tt.Step(net, loss or nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), engine="telar")
+        batch = torch.randn(6, 4), torch.randint(0, 3, (6,))
+        step(*batch)
+        between(net)
+        step(*batch)
+        return step
+
+    def assert_second_is_refused(self, reason, **options):
+        with self.assertRaisesRegex(telar.Error, reason):
+            self.second_step(**options)
+
+    def test_weight_that_changes_before_the_second_step(self):
+        weights = {"now": 1.0}
+
+        def loss(net, x, y):
+            return F.cross_entropy(net(x), y) * weights["now"]
+
+        self.assert_second_is_refused("mul .* takes 0.9 where it took 1.0", loss=loss, between=lambda net: weights.update(now=0.9))
+
+    def test_dropout_that_changes(self):
+        def change(net):
+            net.drop.p = 0.5
+
+        self.assert_second_is_refused("has changed since it was captured", forward=lambda self, x: self.fc(self.drop(x)),
+                                      layers=lambda: {"fc": nn.Linear(4, 3), "drop": nn.Dropout(0.1)}, between=change)
+
+    def test_constant_tensor_that_changes(self):
+        scales = [torch.ones(3)]
+        self.assert_second_is_refused("has changed since it was captured", forward=lambda self, x: self.fc(x) * scales[0],
+                                      between=lambda net: scales[0].mul_(2))
+
+    def test_layers_that_are_left_out_later(self):
+        def forward(self, x):
+            return self.fc(torch.tanh(x) if self.warm else x)
+
+        def freeze(net):
+            net.warm = False
+
+        self.assert_second_is_refused("has changed since it was captured", forward=forward, between=freeze,
+                                      layers=lambda: {"fc": nn.Linear(4, 3), "warm": True})
+
+    def test_parameters_that_change_places(self):
+        layers = lambda: {"fc": nn.Linear(4, 3), "other": nn.Linear(4, 3), "chosen": 0}
+        self.assert_second_is_refused("takes other.weight where it took fc.weight",
+                                      forward=lambda self, x: (self.other if self.chosen else self.fc)(x) + 0 * self.other(x),
+                                      layers=layers, between=lambda net: setattr(net, "chosen", 1))
+
+    def test_a_counter_that_changes_later(self):
+        calls = {"count": 0}
+
+        def forward(self, x):
+            calls["count"] += 1
+            return self.fc(x) * (1.0 if calls["count"] < 8 else 0.5)
+
+        with self.assertRaisesRegex(telar.Error, "has changed since it was captured|first batch"):
+            step = self.second_step(forward)
+            for _ in range(8):
+                step.sync()
+
+    def test_numbers_of_pythons_chance(self):
+        self.assert_refused("Python's random", lambda self, x: self.fc(x) * (2.0 if random.random() < 0 else 1.0))
+        self.assert_refused("Python's random", lambda self, x: self.fc(x) * (2.0 if numpy.random.rand() < 0 else 1.0))
+
+    def test_tensors_that_a_module_keeps_are_right(self):
+        def forward(self, x):
+            if self.kept is None:
+                self.kept = torch.arange(3).float()
+                self.by_size["three"] = self.kept + 1
+            self.last = self.by_size["last"] = self.fc(x) + self.kept + self.by_size["three"]
+            return self.last
+
+        net = self.net(forward, lambda: {"fc": nn.Linear(4, 3), "kept": None, "by_size": {}})
+        other = copy.deepcopy(net)
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), engine="telar")
+        batch = torch.randn(6, 4), torch.randint(0, 3, (6,))
+        found = [step(*batch) for _ in range(3)]
+        for tensor in (net.last, net.by_size["last"], net.kept):
+            self.assertIs(type(tensor), torch.Tensor)
+        numpy.testing.assert_allclose(found, train(other, nn.CrossEntropyLoss(), torch.optim.SGD(other.parameters(), 0.1), [batch] * 3),
+                                      rtol=1e-5)
+        step.sync()
+        self.assertLess(largest_difference([net(batch[0])], [other(batch[0])]), 1e-5)
+
+    def test_notes_of_a_module_are_right(self):
+        def forward(self, x):
+            self.calls = getattr(self, "calls", 0) + 1
+            return self.fc(x)
+
+        self.second_step(forward).sync()
 
     def test_masks_of_the_batch_are_right_and_not_in_a_file(self):
         net = self.net(lambda self, x: self.fc(self.e(x).masked_fill((x == 0).unsqueeze(-1), 0.0).mean(1)),

@@ -1,6 +1,8 @@
 """A compiled model of Keras as a model of Telar."""
 
 import dataclasses
+import functools
+import math
 
 import keras
 import numpy
@@ -23,19 +25,25 @@ class Captured:
     """A model of Telar, and how it belongs to that of Keras.
 
     inputs: name and element type of each input of the model, in Keras's order; of those that are not used, None.
-    names: of the inputs of the graphs. variables: by name in Telar (telar.keras.variables.Held).
+    names: of the inputs of the graphs. targets: what the losses compare the outputs with (telar.keras.losses.Target), by
+    their position among the outputs. outputs: the shape of a sample of each; their predictions are one after another.
+    variables: by name in Telar (telar.keras.variables.Held).
     mean: whether the loss is a mean over the samples, not their sum. tracked: metrics of Keras whose sums follow the
     loss in the graphs' metrics. alike: whether training and evaluation compute the same prediction.
+    weighted: the shape of a sample's weights, or None. by_weights: whether the loss is divided by their sum.
     """
 
     model: object
     inputs: list
     names: set
-    target: object
+    targets: dict
+    outputs: list
     variables: dict
     mean: bool
     tracked: list
     alike: bool
+    weighted: tuple
+    by_weights: bool
 
     def arrays(self, x, y=None, weight=None):
         """A batch as arrays by the names of the graphs' inputs."""
@@ -48,28 +56,53 @@ class Captured:
                 found[name] = as_input(as_whole(array, name) if dtype == "i32" else of_shape(array, shape), dtype, name)
         if y is None:
             return found
-        if "label" in self.names:
-            found["label"] = self._label(y)
-        if "label_index" in self.names:
-            found["label_index"] = found["label"].argmax(-1).astype(numpy.int32)
+        labels = tree.flatten(y)
+        if len(labels) != len(self.outputs):
+            raise Refusal(f"the batch has {len(labels)} tensors of labels, but the model has {len(self.outputs)} outputs; give one for each")
+        for output, target in self.targets.items():
+            name = label_name(output)
+            found[name] = self._label(labels[output], target, name)
+            if f"{name}_index" in self.names:
+                found[f"{name}_index"] = found[name].argmax(-1).astype(numpy.int32)
         if "weight" in self.names:
-            size = len(next(iter(found.values())))
-            weight = numpy.ones(size, numpy.float32) if weight is None else numpy.asarray(weight)
-            if weight.size != size:
-                raise Refusal(f"sample_weight has the shape {list(weight.shape)}; Telar takes a number for each of {size} samples")
-            found["weight"] = as_input(weight.reshape(size), "f32", "weight")
+            found["weight"] = self._weight(weight, len(next(iter(found.values()))))
         return found
 
-    def _label(self, y):
+    def _weight(self, weight, size):
+        """The weights of the losses of `size` samples. A mean over the weights is one over the samples of weights in proportion."""
+        shape = (size, *self.weighted)
+        weight = numpy.ones(shape, numpy.float32) if weight is None else numpy.asarray(weight)
+        if weight.shape != shape and weight.shape != (*shape, 1):
+            raise Refusal(f"sample_weight has the shape {list(weight.shape)}; the loss has numbers of the shape {list(shape)}, and Telar "
+                          "takes a weight for each")
+        if self.by_weights:
+            total = weight.sum(dtype=numpy.float64)
+            weight = weight * (weight.size / total if total else 0.0)
+        return as_input(weight.reshape(shape), "f32", "weight")
+
+    def _label(self, y, target, name):
         """Labels with the axes that the loss compares: Keras adds or removes a last axis of one item."""
-        leaves = tree.flatten(y)
-        if len(leaves) != 1:
-            raise Refusal(f"the batch has {len(leaves)} tensors of labels; Telar takes one")
-        y, shape = numpy.asarray(leaves[0]), self.target.shape
+        y, shape = numpy.asarray(y), target.shape
         if y.shape[1:] not in (shape, (*shape, 1)) and (*y.shape[1:], 1) != shape:
             raise Refusal(f"the labels have the shape {list(y.shape)}, but the loss compares {['samples', *shape]}")
         y = y.reshape(len(y), *shape)
-        return as_input(as_whole(y, "label"), "i32", "label") if self.target.integer else as_input(y, "f32", "label")
+        return as_input(as_whole(y, name), "i32", name) if target.integer else as_input(y, "f32", name)
+
+    def of_model(self, arrays):
+        """Of a batch's arrays, the inputs of the model."""
+        return {name: arrays[name] for name, dtype, _ in self.inputs if dtype is not None}
+
+    def apart(self, prediction):
+        """The predictions of each output."""
+        if len(self.outputs) == 1:
+            return [prediction]
+        ends = numpy.cumsum([math.prod(shape) for shape in self.outputs])[:-1]
+        return [part.reshape(len(part), *shape) for part, shape in zip(numpy.split(prediction, ends, axis=1), self.outputs)]
+
+
+def label_name(output):
+    """The name of the input that has the labels of an output."""
+    return "label" if output == 0 else f"label{output + 1}"
 
 
 def of_shape(array, shape):
@@ -103,24 +136,76 @@ def require_own_step(model):
         raise Refusal("run_eagerly=True runs the layers' Python at each step, which Telar does not; compile without it")
 
 
-def loss_of(model):
-    """The one loss of a compiled model: function, options, reduction and weight."""
+@dataclasses.dataclass(frozen=True)
+class OutputLoss:
+    """A loss of compile(): of which output, the function with its options, its reduction and its weight."""
+
+    output: int
+    function: object
+    options: dict
+    reduction: str
+    weight: float
+
+
+def losses_of(model):
+    """The losses of a compiled model. Raises Refusal for those that Telar does not have."""
     if model._compile_loss is None:
         raise Refusal("compile() has no loss")
     if model._compile_loss.built:
-        found = [(one.loss, one.loss_weights) for one in model._compile_loss._flat_losses]
+        structure = model._compile_loss._y_pred_build_structure
+        places = tree.pack_sequence_as(structure, list(range(len(tree.flatten(structure)))))
+        found = [(at(places, one.path), one.loss, one.loss_weights) for one in model._compile_loss._flat_losses]
     else:
-        given = tree.flatten(model.loss)
+        given = [one for one in tree.flatten(model.loss) if one is not None]
+        if len(given) > 1:
+            raise Refusal("which output each loss belongs to is not known before the first batch; train the model first")
         weights = tree.flatten(model._compile_loss._user_loss_weights) or [None]
-        found = [(keras.losses.get(one), weights[0]) for one in given if one is not None]
-    if len(found) != 1:
-        raise Refusal(f"the model has {len(found)} losses; Telar trains models with one output and one loss")
-    loss, weight = found[0]
+        found = [(0, keras.losses.get(one), weights[0]) for one in given]
+    all_losses = [loss_of(*one) for one in found]
+    if len(all_losses) > 1 and any(one.reduction == "sum" for one in all_losses):
+        raise Refusal("one of several losses is a sum over the samples; Telar adds means")
+    if len({one.output for one in all_losses}) != len(all_losses):
+        raise Refusal("an output has several losses; give it one that adds them")
+    return all_losses
+
+
+def loss_of(output, loss, weight):
     loss = loss if isinstance(loss, keras.losses.Loss) else losses.LossFunctionWrapper(loss)
     function, options, reduction = losses.resolved(loss)
     if reduction in (None, "none"):
         raise Refusal("the loss has no reduction; Telar takes a mean or a sum over the samples")
-    return function, options, reduction, 1.0 if weight is None else float(weight)
+    return OutputLoss(output, function, options, reduction, 1.0 if weight is None else float(weight))
+
+
+def at(structure, path):
+    for key in path:
+        structure = structure[key]
+    return structure
+
+
+def labels_of(model, y):
+    """The labels of a batch, in the order of the model's outputs."""
+    names = model._compile_loss.output_names
+    if isinstance(y, dict) and names and set(names) == set(y) and not isinstance(outputs_structure(model), dict):
+        return [y[name] for name in names]
+    return tree.flatten(y)
+
+
+def metrics_of(model):
+    """The metrics of compile(), each with the position of its output."""
+    compiled = model._compile_metrics
+    if compiled is None or not compiled.built:
+        return []
+    structure = outputs_structure(model)
+    places = [0] if structure is None else compiled._flatten_y(
+        tree.pack_sequence_as(structure, list(range(len(tree.flatten(structure))))))
+    return [(place, metric) for place, several in zip(places, compiled._flat_metrics) if several for metric in several.metrics]
+
+
+def outputs_structure(model):
+    """Lists and dicts of a model's outputs, or None: it has one, or they are not known."""
+    inner = getattr(model, "_functional", None) or model
+    return inner._outputs_struct if isinstance(inner, FUNCTIONAL) else None
 
 
 def extents_of(tensor, array):
@@ -133,15 +218,17 @@ class Capture:
     """Builds Telar's model of a compiled model of Keras.
 
     x: a batch of inputs, for models whose inputs are not known. weighted: whether samples have weights.
-    metrics: those of Keras that the graphs compute, too; only what they can is tracked.
+    metrics: those of Keras that the graphs compute, too, each with its output; only what they can is tracked.
     """
 
     def __init__(self, model, x=None, weighted=False, metrics=(), is_file=False):
         require_own_step(model)
         self.model, self.x, self.weighted, self.metrics, self.is_file = model, x, weighted, metrics, is_file
-        self.function, self.options, self.reduction, self.weight = loss_of(model)
-        if weighted and self.reduction == "mean_with_sample_weight":
-            raise Refusal("the loss is divided by the sum of the samples' weights; Telar divides by the number of samples")
+        self.losses = losses_of(model)
+        self.reduction = self.losses[0].reduction
+        if len(self.losses) > 1 and weighted:
+            raise Refusal("the samples have weights, and the model several outputs; Telar takes weights for models with one output")
+        self.weight_shape = None
         self.trained = list(model.trainable_variables)
         for variable in model.variables:
             if getattr(variable, "constraint", None) is not None:
@@ -150,6 +237,8 @@ class Capture:
             if getattr(layer, "mask_zero", False) or isinstance(layer, keras.layers.Masking):
                 raise Refusal(f"the layer '{layer.name}' makes a mask of the samples, which Telar does not have (mask_zero=True, "
                               "Masking)")
+            if not type(layer).compute_mask.__module__.startswith("keras.src."):
+                raise Refusal(f"the layer '{layer.name}' has a compute_mask of its own, and Telar does not have masks")
         if not self.trained:
             raise Refusal("the model has no variable that is trained")
 
@@ -159,17 +248,22 @@ class Capture:
         lows = [Lowering(variables, training, check) for training in (True, False, False)]
         tracked, forms = self._with_loss(lows[0]), []
         self._with_loss(lows[1], tracked)
-        lows[2].graph.output("prediction", lows[2].plain(self._prediction(lows[2], forms)).id)
+        predictions = [lows[2].plain(one) for one in self._predictions(lows[2], forms)]
+        outputs = [one.shape[1:] for one in predictions]
+        if len(predictions) > 1:
+            predictions = [lows[2].joined([lows[2].reshaped(one, (None, math.prod(one.shape[1:]))) for one in predictions], 1)]
+        lows[2].graph.output("prediction", predictions[0].id)
         variables.require_all(self.trained)
         names = ["loss", *[name for name, _, _ in tracked]]
         built = _native.Model.of_graphs(self.model.name, *[low.graph for low in lows], variables.parameters.described(), names)
         used = {name: value for low in lows for name, value in low.inputs.items()}
         inputs = [(p.name, None if p.name not in used else "i32" if used[p.name].integer else "f32", p.shape[1:]) for p in forms]
-        return Captured(built, inputs, self.names, self.target, variables.all, self.reduction != "sum",
-                        [metric for _, metric, _ in tracked], not lows[0].draws and not lows[0].statistics)
+        return Captured(built, inputs, self.names, self.targets, outputs, variables.all, self.reduction != "sum",
+                        [metric for _, metric, _ in tracked], not lows[0].draws and not lows[0].statistics,
+                        self.weight_shape, self.reduction == "mean_with_sample_weight")
 
-    def _prediction(self, low, forms=None):
-        """The model's output. forms: receives its inputs (Pending)."""
+    def _predictions(self, low, forms=None):
+        """The model's outputs. forms: receives its inputs (Pending)."""
         model = self.model
         inner = getattr(model, "_functional", None) or model
         layered = isinstance(inner, FUNCTIONAL) and type(model).call in OWN_CALLS
@@ -185,21 +279,26 @@ class Capture:
             found = outputs_of(low, inner.inputs, pending, tree.flatten(inner.outputs), low.training)
         else:
             found = tree.flatten(composed(low, model, [tree.pack_sequence_as(self.x, pending)], {}))
-        if len(found) != 1:
-            raise Refusal(f"the model has {len(found)} outputs; Telar trains models with one")
-        if not isinstance(found[0], (Value, Pending)) or low.number(found[0]).rank < 2:
-            raise Refusal("the model's output must be a tensor of at least one number for each sample, [samples, ...]")
-        return found[0]
+        if len(found) > 1 and not layered:
+            raise Refusal(f"the model has a call of its own with {len(found)} outputs; Telar knows several outputs of functional models")
+        for one in found:
+            if not isinstance(one, (Value, Pending)) or low.number(one).rank < 2:
+                raise Refusal("the model's output must be a tensor of at least one number for each sample, [samples, ...]")
+        return [low.number(one) for one in found]
 
     def _with_loss(self, low, tracked=None):
-        """Adds the loss and the metrics to a graph; the metrics that it has: (name, metric, function)."""
-        prediction = low.number(self._prediction(low))
-        self.names = {"label"}
-        self.target = losses.target_of(self.function, prediction.shape)
-        label = self._input(low, "label", self.target.integer, self.target.shape)
-        weight = self._input(low, "weight", False, ()) if self.weighted else None
-        found = losses.Losses(low, prediction, label)
-        total = low.scaled(found.total(self.function, self.options, weight), self.weight)
+        """Adds the losses and the metrics to a graph; the metrics that it has: (name, metric, function)."""
+        predictions = self._predictions(low)
+        self.names, self.targets, found, totals = set(), {}, {}, []
+        for one in self.losses:
+            target = self.targets[one.output] = losses.target_of(one.function, predictions[one.output].shape)
+            label = self._input(low, label_name(one.output), target.integer, target.shape)
+            found[one.output] = losses.Losses(low, predictions[one.output], label)
+            weights = functools.partial(self._weights, low) if self.weighted else None
+            totals.append(found[one.output].total(one.function, one.options, weights))
+        total = low.scaled(totals[0], self.losses[0].weight)
+        for one, more in zip(self.losses[1:], totals[1:]):
+            total = low.add(total, low.scaled(more, one.weight))
         penalty = losses.penalty_of(low, self.trained)
         if penalty is not None:
             if self.reduction == "sum":
@@ -207,11 +306,28 @@ class Capture:
             total = low.add(total, losses.for_each_sample(low, penalty))
         self._accumulate(low, "loss", total)
         if tracked is None:
-            tracked = [(f"metric{i}_{m.name}" if m.name == "loss" else m.name, m, self._metric(m)) for i, m in enumerate(self.metrics)]
-            tracked = [entry for entry in tracked if entry[2] is not None]
+            tracked = self._tracked()
         for name, _, metric in tracked:
-            self._accumulate(low, name, metric(low, found))
+            self._accumulate(low, name, metric(low, found, totals))
         return tracked
+
+    def _tracked(self):
+        """The metrics that the graphs have: (name, metric of Keras, function that gives its sum)."""
+        tracked = []
+        for i, metric in enumerate(self.model._compile_loss.metrics):  # of each of several losses
+            tracked.append((f"loss{i + 1}", metric, lambda low, found, totals, i=i: totals[i]))
+        several = len(self.losses) > 1
+        for i, (output, metric) in enumerate(self.metrics):
+            function = self._metric(metric, output) if output in self.targets else None
+            if function is not None:
+                name = f"metric{i}_{metric.name}" if several or metric.name == "loss" else metric.name
+                tracked.append((name, metric, lambda low, found, totals, f=function, o=output: f(low, found[o])))
+        return tracked
+
+    def _weights(self, low, shape):
+        """An input of weights of losses with this shape of a sample."""
+        self.weight_shape = tuple(shape)
+        return self._input(low, "weight", False, self.weight_shape)
 
     def _accumulate(self, low, name, total):
         low.graph.add("accumulate", [low.graph.metric(name), low.reshaped(total, (1,)).id])
@@ -220,23 +336,24 @@ class Capture:
         self.names.add(name)
         return Value(low.graph.input(name, "i32" if integer else "f32", [low.SAMPLES, *shape]), (None, *shape), integer)
 
-    def _metric(self, metric):
+    def _metric(self, metric, output):
         """A function of (lowering, losses) that gives a metric's sum, or None: Keras computes it of predictions."""
+        target = self.targets[output]
         plain = keras.metrics.MeanMetricWrapper
         function, options = getattr(metric, "_fn", None), getattr(metric, "_fn_kwargs", {})
         if type(metric).update_state is not plain.update_state or type(metric).result is not keras.metrics.Mean.result:
             return None
-        sparse = self.target.integer
+        sparse = target.integer
         if function is keras.metrics.sparse_categorical_accuracy and sparse:
             return lambda low, found: losses.sparse_accuracy(low, found.prediction, found.label)
         if function is keras.metrics.categorical_accuracy and not sparse and not self.is_file:
             return lambda low, found: losses.sparse_accuracy(
-                low, found.prediction, self._input(low, "label_index", True, self.target.shape[:-1]))
+                low, found.prediction, self._input(low, f"{label_name(output)}_index", True, target.shape[:-1]))
         if function is keras.metrics.binary_accuracy and not sparse:
             threshold = options.get("threshold", 0.5)
             return lambda low, found: losses.binary_accuracy(low, found.prediction, found.label, threshold)
         name = getattr(function, "__name__", "")
         is_loss = losses.LOSSES.get(name) is not None and getattr(keras.losses, name, None) is function
-        if is_loss and (losses.target_of(function, (None, *self.target.shape)).integer == sparse) and not sparse:
+        if is_loss and (losses.target_of(function, (None, *target.shape)).integer == sparse) and not sparse:
             return lambda low, found: losses.sum_of_means(low, found.each(function, options))
         return None

@@ -66,10 +66,12 @@ def require_statistics(session, captured, updates):
 
 def require_predictions(model, captured, batch, arrays, threads):
     session = _native.Session(captured.model, 1, "sgd", {}, "single", {}, threads=threads)
-    inputs = {name: array for name, array in arrays.items() if name not in ("label", "label_index", "weight")}
-    found = session.predict(inputs)
+    found = session.predict(captured.of_model(arrays))
     with keras.StatelessScope(), without_gradient():
-        right = numbers(keras.tree.flatten(called(model, batch[0], training=False))[0])
+        right = [numbers(output) for output in keras.tree.flatten(called(model, batch[0], training=False))]
+    if len(right) > 1:
+        right = [numpy.concatenate([output.reshape(len(output), -1) for output in right], axis=1)]
+    right = right[0]
     scale = float(numpy.abs(right).max()) if right.size else 0.0
     if found.shape != right.shape or not numpy.allclose(found, right, rtol=1e-3, atol=1e-3 * max(scale, 1e-6)):
         raise Refusal("the predictions of the first batch differ from Keras's, so the model does something in evaluation that "

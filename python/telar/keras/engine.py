@@ -10,7 +10,7 @@ from keras import tree
 from telar import _native
 from telar.keras import optimizers
 from telar.keras.callbacks import with_exchange
-from telar.keras.capture import Capture, require_own_step
+from telar.keras.capture import Capture, labels_of, metrics_of, outputs_structure, require_own_step
 from telar.keras.check import require_equal
 from telar.keras.state import State
 from telar.keras.values import Refusal, numbers
@@ -62,9 +62,8 @@ def save(model, path):
     engine = engine_of(model)
     if engine is not None:
         engine.give()
-    metrics = model._compile_metrics.metrics if model._compile_metrics is not None else []
     x = engine.example if engine is not None else None
-    captured = Capture(model, x, metrics=metrics, is_file=True).captured()
+    captured = Capture(model, x, metrics=metrics_of(model), is_file=True).captured()
     captured.model.write(str(path), {})
 
 
@@ -175,17 +174,16 @@ class Engine:
             x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
             self._take()
             found.append(self.session.predict(self.captured.arrays(as_arrays(x))))
-        return keras.ops.convert_to_tensor(numpy.concatenate(found) if len(found) > 1 else found[0])
+        parts = self.captured.apart(numpy.concatenate(found) if len(found) > 1 else found[0])
+        parts = [keras.ops.convert_to_tensor(part) for part in parts]
+        return parts[0] if len(parts) == 1 else tree.pack_sequence_as(outputs_structure(self.model), parts)
 
     # Metrics
 
     @property
     def others(self):
-        """The metrics that Keras computes of predictions."""
-        return [m for m in self._metrics() if not any(m is tracked for tracked in self.captured.tracked)]
-
-    def _metrics(self):
-        return self.model._compile_metrics.metrics if self.model._compile_metrics is not None else []
+        """The metrics that Keras computes of predictions, each with its output."""
+        return [(output, m) for output, m in metrics_of(self.model) if not any(m is tracked for tracked in self.captured.tracked)]
 
     def _track(self, sums, size):
         """Adds the graphs' sums to Keras's metrics, which are means."""
@@ -199,7 +197,7 @@ class Engine:
         if not self.others:
             return
         if not self.captured.alike:
-            names = ", ".join(metric.name for metric in self.others)
+            names = ", ".join(metric.name for _, metric in self.others)
             raise Refusal(f"the metrics {names} are of the predictions in training, which Telar has as sums only, and the model "
                           "has layers that compute something else in training; leave them out of compile(), and compute them "
                           "by model.predict(), or in a callback")
@@ -207,10 +205,10 @@ class Engine:
 
     def _update_others(self, arrays, batch):
         _, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
-        predicted = keras.ops.convert_to_tensor(self.session.predict(
-            {name: array for name, array in arrays.items() if name not in ("label", "label_index", "weight")}))
-        for metric in self.others:
-            metric.update_state(tree.flatten(y)[0], predicted)
+        labels = labels_of(self.model, y)
+        predicted = self.captured.apart(self.session.predict(self.captured.of_model(arrays)))
+        for output, metric in self.others:
+            metric.update_state(labels[output], keras.ops.convert_to_tensor(predicted[output]))
 
     # The session
 
@@ -220,6 +218,7 @@ class Engine:
         model = self.model
         if y is None:
             raise Refusal("the batch has no labels; Telar trains models with a loss of (labels, prediction)")
+        y = labels_of(model, y)
         weighted = weight is not None or (self._key is not None and self._key[-1])
         if self._key is not None and not self._may_have_changed and weighted == self._key[-1]:
             return x, y, weight
@@ -240,7 +239,7 @@ class Engine:
         form, options = optimizers.form_of(optimizer), optimizers.options_of(optimizer)
         x, y, weight = arrays
         self.example = x
-        capture = Capture(model, x, weighted, self._metrics())
+        capture = Capture(model, x, weighted, metrics_of(model))
         captured = capture.captured()
         size = len(tree.flatten(x)[0])
         if self.check:

@@ -12,8 +12,6 @@ from keras.src.losses.losses import LossFunctionWrapper
 from telar.keras import activations
 from telar.keras.values import Refusal, Value
 
-MOST_CLASSES = 4096  # of one-hot labels that the graph makes
-
 
 @dataclasses.dataclass(frozen=True)
 class Target:
@@ -59,17 +57,17 @@ class Losses:
         return traced(self.low, given, [self.label, self.prediction], {}, f"the loss {name or type(function).__name__}")
 
     def total(self, function, options, weight):
-        """The sum over the samples of their means over the other axes. weight: of the samples, [N], or None."""
+        """The sum over the samples of their means over the other axes. weight: gives the weights of such losses, or None."""
         low = self.low
         if weight is None and function is keras.losses.sparse_categorical_crossentropy:
-            return self._fused(options)
+            rows = self._rows(options)
+            total = Value(low.emit("cross_entropy", rows, {"label_smoothing": 0.0}), ())
+            return low.scaled(total, 1 / int(numpy.prod(self.label.shape[1:])))
         each = self.each(function, options)
         if each.shape[:1] != (None,):
             raise Refusal("the loss does not give a number for each sample, so it cannot be divided among workers")
-        if weight is not None and each.rank > 1:
-            raise Refusal("the loss has several numbers for each sample, by which Keras does not align weights of samples")
         if weight is not None:
-            each = low.mul(each, weight)
+            each = low.mul(low.plain(each), weight(each.shape[1:]))
         if each.rank > 1:
             each = low.reduced("reduce_mean", each, range(1, each.rank))
         return low.reduced("reduce_sum", each, [0])
@@ -104,17 +102,13 @@ class Losses:
         shares = low.mul(self.prediction, low.power(total, -1.0))
         return low.unary("log", activations.clamped(low, shares, epsilon, 1 - epsilon))
 
-    def _fused(self, options):
-        """The sparse cross-entropy of rows of logits by one operation."""
+    def _rows(self, options):
+        """Rows of logits and their labels, for the sparse cross-entropy by one operation."""
         low = self.low
         check_sparse(options)
         logits = self.logits_of(options.get("from_logits", False))
         logits = low.plain(self.log_of_probabilities() if logits is None else logits)
-        classes, items = logits.shape[-1], int(numpy.prod(logits.shape[1:-1]))
-        rows = low.reshaped(logits, (None, classes))
-        labels = low.reshaped(self.label, (None,))
-        total = Value(low.emit("cross_entropy", [rows, labels], {"label_smoothing": 0.0}), ())
-        return low.scaled(total, 1 / items)
+        return low.reshaped(logits, (None, logits.shape[-1])), low.reshaped(self.label, (None,))
 
 
 def check_sparse(options):
@@ -124,18 +118,10 @@ def check_sparse(options):
         raise Refusal("the loss has its classes along another axis than the last one")
 
 
-def sparse_categorical_crossentropy(losses, from_logits=False, ignore_class=None, axis=-1):
+def sparse_categorical_crossentropy(losses, **options):
     low = losses.low
-    check_sparse({"ignore_class": ignore_class, "axis": axis})
-    log = low.plain(losses.log_probabilities(from_logits))
-    return low.scaled(low.reduced("reduce_sum", low.mul(log, one_hot(low, losses.label, log.shape[-1])), [log.rank - 1]), -1)
-
-
-def one_hot(low, labels, classes):
-    if classes > MOST_CLASSES:
-        raise Refusal(f"weights of samples need one-hot labels, which Telar makes of up to {MOST_CLASSES} classes, not {classes}")
-    table = low.constant(numpy.eye(classes, dtype=numpy.float32))
-    return Value(low.emit("embedding", [labels, table]), (*labels.shape, classes))
+    rows = low.emit("cross_entropy_of_rows", losses._rows(options), {"label_smoothing": 0.0})
+    return low.reshaped(Value(rows, (None,)), losses.label.shape)
 
 
 def categorical_crossentropy(losses, from_logits=False, label_smoothing=0.0, axis=-1):

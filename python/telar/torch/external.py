@@ -38,6 +38,7 @@ class External:
         tensors = {name: parameters[name] for name in self._trained}
         tensors |= {name: dict(module.named_buffers())[name] for name in self._statistics}
         described = [(name, name in parameters, as_array(tensor)) for name, tensor in tensors.items()]
+        self._workers, self._seen = workers, 0
         self.mean = workers > 1 and self._is_mean(batch)
         compute = weakref.WeakMethod(self._compute)  # otherwise the model and this object would keep each other
         model = _native.Model.external(type(module).__name__, lambda *call: compute()(*call), described, list(sample or [1]))
@@ -49,6 +50,9 @@ class External:
     def arrays(self, batch):
         """The inputs of Telar's model for a batch, the numbers of its samples among all batches since clear()."""
         start = self._end
+        self._seen += 1
+        if self._workers > 1 and self._seen > 1 and self._seen & (self._seen - 1) == 0:  # the 2nd, 4th, 8th …
+            self._require_same_kind(example(batch))
         self._batches[start] = batch
         self._starts.append(start)
         self._end += len(batch[0])
@@ -96,6 +100,12 @@ class External:
             return False
         raise Refusal(f"the loss of the batch, {loss:.6g}, is neither the mean nor the sum of those of its parts, {first:.6g} and "
                       f"{second:.6g}, so workers cannot compute it in shares; choose the strategy single")
+
+    def _require_same_kind(self, batch):
+        """A later batch may have what the first had not, such as labels that a loss ignores."""
+        if self._is_mean(batch) != self.mean:
+            raise Refusal(f"the loss of the first batch was the {'mean' if self.mean else 'sum'} of those of its parts, and that of this "
+                          "batch is not, so workers cannot compute it in shares; choose the strategy single")
 
     def _compute(self, mode, rows, parameters, result, gradients):
         """Called by each worker on its own thread (telar/graph/ops/external.h)."""

@@ -4,6 +4,7 @@ A graph keeps the numbers that Python had when it was captured. So the operation
 with their numbers and constant tensors: what differs has changed in Python.
 """
 
+import contextlib
 import hashlib
 import random
 import sys
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_
 
 from telar.torch.capture import WithLoss, modes_kept
 from telar.torch.check import untouched
@@ -31,29 +33,37 @@ class Call:
 
 
 class Recorder(TorchDispatchMode):
-    """Notes each operation of ATen. held: the memory of parameters and buffers, which change by themselves."""
+    """Notes each operation of ATen. held: the names of parameters and buffers by their memory; their values change."""
 
     def __init__(self, held):
         super().__init__()
         self.held, self.calls = held, []
+        self.made = {}  # id of a result -> (the result, its number)
 
     def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        given = []
-        torch.utils._pytree.tree_map_(lambda leaf: given.append(self._described(leaf)), (arguments, keywords or {}))
-        self.calls.append(Call(str(function), tuple(given), caller()))
-        return function(*arguments, **(keywords or {}))
+        result = function(*arguments, **(keywords or {}))
+        if function.namespace != "prim":  # questions about a tensor
+            given = []
+            tree_map_(lambda leaf: given.append(self._described(leaf)), (arguments, keywords or {}))
+            self.calls.append(Call(str(function), tuple(given), caller()))
+            tree_map_(lambda leaf: self.made.setdefault(id(leaf), (leaf, len(self.made))), result)
+        return result
 
     def _described(self, leaf):
         if not isinstance(leaf, torch.Tensor):
             return leaf if isinstance(leaf, (int, float, bool, str, type(None))) else str(leaf)
         form = f"{leaf.dtype} {list(leaf.shape)}"
-        if isinstance(leaf, FakeTensor) or leaf.untyped_storage().data_ptr() in self.held:
-            return form
+        if isinstance(leaf, FakeTensor):
+            return f"{form}, result {self.made[id(leaf)][1]}" if id(leaf) in self.made else form
+        if leaf.untyped_storage().data_ptr() in self.held:
+            return self.held[leaf.untyped_storage().data_ptr()]
         if leaf.numel() > LARGEST_CONSTANT:
             return f"{form}, version {leaf._version}"
-        if leaf.numel() == 1:
-            return f"{form} of {leaf.item()}"
-        return f"{form} {hashlib.sha256(leaf.detach().cpu().contiguous().numpy().tobytes()).hexdigest()[:16]}"
+        with unset_fake_temporarily():
+            if leaf.numel() == 1:
+                return f"{form} of {leaf.item()}"
+            values = leaf.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+        return f"{form} {hashlib.sha256(values.tobytes()).hexdigest()[:16]}"
 
 
 def caller():
@@ -88,17 +98,48 @@ class Recording:
                           f"first step; the first that only one of them has is {named(longer)}; {WAY_OUT}")
 
     def _calls(self):
-        held = {t.untyped_storage().data_ptr() for t in (*self._whole.parameters(), *self._whole.buffers())}
+        held = {tensor.untyped_storage().data_ptr(): name.removeprefix("model.")
+                for name, tensor in (*self._whole.named_parameters(), *self._whole.named_buffers())}
         recorder = Recorder(held)
         before = drawn()
-        with modes_kept(self._whole), untouched(self._whole), self._fakes, recorder:
+        with modes_kept(self._whole), untouched(self._whole), without_fakes(self._whole):
             self._whole.train()
-            self._whole(*self._batch)
+            try:
+                with torch.enable_grad(), self._fakes, recorder:
+                    self._whole(*self._batch)
+            except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+                first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+                raise Refusal(f"the module and its loss cannot be run again without computing them: {first}") from error
         if drawn() != before:
             raise Refusal(f"the module or the loss draws numbers from Python's random or numpy.random, which a graph would keep as they "
                           f"were at the first step; draw them with PyTorch, or outside, and give them as a tensor of the batch, or use "
                           "engine=\"torch\"")
         return recorder.calls
+
+
+@contextlib.contextmanager
+def without_fakes(module):
+    """Afterwards no layer holds a tensor without values, as one would that keeps what it has computed once."""
+    before = {layer: {name: (held, copied(held)) for name, held in vars(layer).items()} for layer in module.modules()}
+    try:
+        yield
+    finally:
+        for layer, attributes in before.items():
+            for name, value in list(vars(layer).items()):
+                if not any(isinstance(leaf, FakeTensor) for leaf in tree_leaves(value)):
+                    continue
+                if name not in attributes:
+                    delattr(layer, name)
+                    continue
+                held, content = attributes[name]
+                if isinstance(held, (dict, list)):
+                    held.clear()
+                    held.update(content) if isinstance(held, dict) else held.extend(content)
+                vars(layer)[name] = held
+
+
+def copied(held):
+    return held.copy() if isinstance(held, (dict, list)) else None
 
 
 WAY_OUT = ("a graph keeps the numbers of its capture, so give what changes as a tensor of the batch, make a new Step after each change, "

@@ -1,7 +1,6 @@
 """A training step of PyTorch's module on Telar's engine."""
 
 import functools
-import itertools
 import os
 import warnings
 
@@ -15,6 +14,7 @@ from telar.torch import optimizers
 from telar.torch.capture import Capture
 from telar.torch.check import require_equal, require_unchanged
 from telar.torch.external import External
+from telar.torch.recording import Recording
 from telar.torch.values import Refusal
 
 
@@ -56,7 +56,8 @@ class Step:
         self._groups = optimizers.groups_of(optimizer)
         self._options_at_first = optimizers.options_of(optimizer)
         self._rates = optimizers.Rates(self._groups)
-        self._programs = self._captured = self._session = self._external = None
+        self._programs = self._captured = self._session = self._external = self._recording = None
+        self._calls = 0
         self._step = optimizers.steps_of(optimizer)
         self._begun_with = self._step  # steps of PyTorch's
         self._samples = self._made = 0
@@ -74,6 +75,8 @@ class Step:
             raise Refusal("an option of the optimizer has changed since the Step was made, as the momentum does under OneCycleLR "
                           "without cycle_momentum=False; Telar's optimizer keeps its options, only the learning rate is read")
         rate = self._rates.now(self.optimizer)
+        if self._calls == 1 and self._recording is not None:
+            self._recording.require_same()
         size = len(batch[0])
         samples = numpy.arange(self._samples, self._samples + size)
         step = self._step + 1
@@ -83,10 +86,38 @@ class Step:
         if not finite:
             raise Refusal(f"step {step} is not finite: its loss is {loss}; nothing was updated")
         self._step = step
+        self._calls += 1
         self._samples += size
         self._last = batch
         self.optimizer._opt_called = True  # schedulers warn otherwise
         return loss
+
+    # For telar.torch.fit:
+
+    @property
+    def has_begun(self):
+        return self._session is not None
+
+    def begin(self, batch):
+        """Captures the module, from this batch, before its first step."""
+        self._begin(batch)
+
+    def counts(self):
+        """How many steps the optimizer has made, and this object, and the samples of these."""
+        return self._begun_with, self._step, self._made, self._samples
+
+    def restore(self, load, begun_with, step, made, samples):
+        """Continues from a state that load(session) loads, with these counts."""
+        load(self._session)
+        self._begun_with, self._step, self._made, self._samples = begun_with, step, made, samples
+        self.sync()
+
+    def change(self, function):
+        """Calls function(session)."""
+        function(self._session)
+
+    def learning_rate(self):
+        return self._rates.now(self.optimizer)
 
     def epoch(self, batches, steps, number=0, done=None):
         """The workers of a strategy with servers make the steps of an epoch.
@@ -94,10 +125,6 @@ class Step:
         batches: an iterator of at least `steps` batches, read by the workers, one after another. number: of the epoch, from
         0. done(samples, loss): called after each step, with the mean loss or the sum, as the loss is.
         """
-        if self._session is None:
-            first = next(batches)
-            self._begin(first)
-            batches = itertools.chain([first], batches)
         self._require_known_modes()
         if not self._captured.mean:
             raise Refusal(f"the loss is a sum over the samples; for the strategy {self.strategy} it must be their mean")
@@ -176,7 +203,8 @@ class Step:
                 if isinstance(counter, torch.Tensor):
                     counter.fill_(self._step)
 
-        if self._check and not self._external and self._last is not None:
+        if self._recording is not None and self._last is not None:
+            self._recording.require_same()
             require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last), self._bf16)
 
     def load(self):
@@ -255,9 +283,11 @@ class Step:
     def _capture(self, batch, trained):
         programs = Capture(self.model, self.loss, batch, trained, _native.uses_servers(self.strategy))
         captured = programs.model()
+        recording = None
         if self._check:
             require_equal(programs, batch, arrays_of, self._threads)
-        self._captured, self._programs = captured, programs
+            recording = Recording(self.model, self.loss, programs.batch)
+        self._captured, self._programs, self._recording = captured, programs, recording
 
     def _computed(self, batch, compute):
         """What compute(arrays) gives for a batch, of which the first may have labels that the loss ignores."""

@@ -46,7 +46,7 @@ class BatchNormOp final : public Op {
                                          int64_t /*begin*/, int64_t /*end*/) const override {
     return attributes;
   }
-  // outputs: y, mean, unbiased variance, saved (opaque)
+  // outputs: y, mean, variance, saved (opaque)
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     check(name(), inputs);
     return {inputs[0], inputs[1], inputs[1], {DType::opaque, inputs[0].shape}};
@@ -111,8 +111,11 @@ void BatchNormInferenceOp::gradient(GradientContext& context) const {
 
 }  // namespace
 
-BatchNormResult batch_norm(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, double epsilon) {
-  const auto outputs = builder.add(kBatchNorm, {x, gamma, beta}, {{"epsilon", epsilon}});
+BatchNormResult batch_norm(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, double epsilon,
+                           bool biased) {
+  Attributes attributes{{"epsilon", epsilon}};
+  if (biased) attributes.set("biased", true);
+  const auto outputs = builder.add(kBatchNorm, {x, gamma, beta}, attributes);
   return {outputs[0], outputs[1], outputs[2]};
 }
 

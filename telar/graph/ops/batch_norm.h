@@ -9,11 +9,13 @@ namespace telar {
 struct BatchNormResult {
   ValueId y = kNoValue;         ///< gamma · (x − mean) / √(variance + epsilon) + beta, of x's type
   ValueId mean = kNoValue;      ///< [C] f32, of this batch
-  ValueId variance = kNoValue;  ///< [C] f32, of this batch, unbiased (as used by running averages)
+  ValueId variance = kNoValue;  ///< [C] f32, of this batch, for running averages: Σ (x − mean)² / (n − 1)
 };
 
-/// Training mode: statistics of this batch. Attribute "activation" = "relu" is set by fusion.
-BatchNormResult batch_norm(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, double epsilon);
+/// Training mode: statistics of this batch. Attribute "activation" = "relu" is set by fusion. `biased`: the
+/// variance is that of Keras's moving averages, Σ (x − mean)² / n; the node has an attribute of this name.
+BatchNormResult batch_norm(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, double epsilon,
+                           bool biased = false);
 
 /// Evaluation mode: with the given statistics ([C] f32; variance as in running averages).
 ValueId batch_norm_inference(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, ValueId mean,
@@ -21,5 +23,8 @@ ValueId batch_norm_inference(GraphBuilder& builder, ValueId x, ValueId gamma, Va
 
 /// The epsilon of a node of any batch normalisation operation.
 inline float epsilon_of(const Node& node) { return static_cast<float>(node.attributes.real("epsilon")); }
+
+/// Whether the variance of a node of batch_norm or combine_statistics is biased.
+inline bool has_biased_variance(const Node& node) { return node.attributes.flag_or("biased", false); }
 
 }  // namespace telar

@@ -45,8 +45,9 @@ const SimpleOp kBackwardApply("batch_norm_backward_apply",
 
 ValueId batch_norm_statistics(GraphBuilder& builder, ValueId x) { return builder.add1(kStatistics, {x}); }
 
-BatchStatistics combine_statistics(GraphBuilder& builder, ValueId gathered) {
-  const auto outputs = builder.add(kCombine, {gathered});
+BatchStatistics combine_statistics(GraphBuilder& builder, ValueId gathered, bool biased) {
+  const auto outputs =
+      builder.add(kCombine, {gathered}, biased ? Attributes{{"biased", true}} : Attributes{});
   return {outputs[0], outputs[1], outputs[2]};
 }
 

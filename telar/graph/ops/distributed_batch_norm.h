@@ -12,12 +12,12 @@ namespace telar {
 ValueId batch_norm_statistics(GraphBuilder& builder, ValueId x);
 
 struct BatchStatistics {
-  ValueId statistics = kNoValue;         ///< [2·C + 1]: mean, biased variance, count over all members
-  ValueId mean = kNoValue;               ///< [C]
-  ValueId unbiased_variance = kNoValue;  ///< [C]
+  ValueId statistics = kNoValue;  ///< [2·C + 1]: mean, biased variance, count over all members
+  ValueId mean = kNoValue;        ///< [C]
+  ValueId variance = kNoValue;    ///< [C], as BatchNormResult has it
 };
 /// Combines the gathered statistics [members, 2·C + 1] in rank order.
-BatchStatistics combine_statistics(GraphBuilder& builder, ValueId gathered);
+BatchStatistics combine_statistics(GraphBuilder& builder, ValueId gathered, bool biased = false);
 
 /// y = gamma · (x − mean) / √(variance + epsilon) + beta.
 ValueId batch_norm_apply(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, ValueId statistics,

@@ -35,11 +35,10 @@ def batch_normalization(low, layer, x, training=None, mask=None):
                    for v, other in ((layer.gamma, 1.0), (layer.beta, 0.0)))
     epsilon = {"epsilon": float(layer.epsilon)}
     if is_training(low, training) and layer.trainable:
-        y, mean, *_ = low.emit("batch_norm", [held, gamma, beta], epsilon, which=None)
+        y, *moving, _ = low.emit("batch_norm", [held, gamma, beta], epsilon | {"biased": True}, which=None)
         if low.is_training:
-            centre = Value(mean, (channels,))
-            low.add_statistic(layer.moving_mean, centre, layer.momentum)
-            low.add_statistic(layer.moving_variance, variance(low, held, centre), layer.momentum)
+            for variable, id in zip((layer.moving_mean, layer.moving_variance), moving):
+                low.add_statistic(variable, Value(id, (channels,)), layer.momentum)
         else:
             raise low.refusal("normalises by the samples of a batch in evaluation, too (training=True)")
     else:
@@ -49,14 +48,6 @@ def batch_normalization(low, layer, x, training=None, mask=None):
     if x.rank not in (2, 4):
         result = low.reshaped(result, x.held)
     return Value(result.id, x.shape, order=order)
-
-
-def variance(low, x, mean):
-    """The mean square of x − mean over samples and places, [C], for statistics: no gradient passes."""
-    channels = mean.shape[0]
-    difference = low.sub(x, low.reshaped(mean, (1, channels, *[1] * (x.rank - 2))))
-    axes = [axis for axis in range(x.rank) if axis != 1]
-    return low.reduced("reduce_mean", low.mul(difference, difference), axes)
 
 
 @translates("LayerNormalization")

@@ -32,9 +32,10 @@ void lower_batch_norm(Lowering& lowering, const Node& node) {
 
   if (!lowering.used(node.outputs[2])) return;
   const int64_t count = lowering.shape(x).elements() / channels;
-  const float unbiased = count > 1 ? static_cast<float>(count) / static_cast<float>(count - 1) : 1.0F;
+  const bool corrected = count > 1 && !has_biased_variance(node);
+  const float factor = corrected ? static_cast<float>(count) / static_cast<float>(count - 1) : 1.0F;
   lowering.function({variance}, {lowering.define(node.outputs[2], per_channel)}, [=](const Pointers& p) {
-    for (int64_t c = 0; c < channels; ++c) p.get<float>(1)[c] = p.get<float>(0)[c] * unbiased;
+    for (int64_t c = 0; c < channels; ++c) p.get<float>(1)[c] = p.get<float>(0)[c] * factor;
   });
 }
 

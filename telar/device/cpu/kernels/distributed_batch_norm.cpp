@@ -156,6 +156,7 @@ void lower_combine_statistics(Lowering& lowering, const Node& node) {
   const int64_t members = lowering.shape(node.inputs[0])[0];
   const int64_t length = lowering.shape(node.inputs[0])[1];
   const int64_t channels = (length - 1) / 2;
+  const double fewer = has_biased_variance(node) ? 0 : 1;
   const std::vector<RegionId> writes{lowering.define_plain(node.outputs[0]),
                                      lowering.define_plain(node.outputs[1]),
                                      lowering.define_plain(node.outputs[2])};
@@ -178,7 +179,7 @@ void lower_combine_statistics(Lowering& lowering, const Node& node) {
       p.get<float>(1)[c] = static_cast<float>(mean);
       p.get<float>(1)[channels + c] = static_cast<float>(squares / total);
       p.get<float>(2)[c] = static_cast<float>(mean);
-      p.get<float>(3)[c] = static_cast<float>(total > 1 ? squares / (total - 1) : squares);
+      p.get<float>(3)[c] = static_cast<float>(total > 1 ? squares / (total - fewer) : squares);
     }
     p.get<float>(1)[length - 1] = static_cast<float>(total);
   });

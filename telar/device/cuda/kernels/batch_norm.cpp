@@ -63,12 +63,13 @@ void lower_batch_norm(Lowering& lowering, const Node& node) {
     return BatchNormMemory{
         .x = p[0], .scale = p[1], .shift = p[2], .mean = known.mean, .inverse = known.inverse, .y = p[3]};
   };
-  const auto loops = [of, epsilon, relu, dtype = lowering.dtype(x),
+  const auto loops = [of, epsilon, relu, biased = has_biased_variance(node), dtype = lowering.dtype(x),
                       stream = lowering.stream()](const Pointers& p) {
     const auto* scale = p.get<const float>(1);
     const auto* shift = p.get<const float>(2);
     const Kept known(p.get<float>(6), of);
-    const BatchStatisticsMemory to{p.get<float>(4), p.get<float>(5), known.mean, known.inverse, known.shift};
+    const BatchStatisticsMemory to{p.get<float>(4), p.get<float>(5), known.mean,
+                                   known.inverse,   known.shift,     biased};
     return BatchNormPlans::Loops{
         [=] {
           check(batch_statistics(p[0], dtype, of, epsilon, shift, p.get<float>(7), to, stream),

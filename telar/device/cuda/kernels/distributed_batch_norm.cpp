@@ -40,10 +40,11 @@ void lower_combine_statistics(Lowering& lowering, const Node& node) {
                                      lowering.define_plain(node.outputs[2])};
   lowering.add({lowering.plain_region(rows)}, writes,
                [members = lowering.shape(rows)[0], channels = (lowering.shape(rows)[1] - 1) / 2,
-                stream = lowering.stream()](const Pointers& p) {
-                 check(combine_statistics(p.get<const float>(0), members, channels,
-                                          {p.get<float>(1), p.get<float>(2), p.get<float>(3)}, stream),
-                       "combining statistics");
+                biased = has_biased_variance(node), stream = lowering.stream()](const Pointers& p) {
+                 check(
+                     combine_statistics(p.get<const float>(0), members, channels,
+                                        {p.get<float>(1), p.get<float>(2), p.get<float>(3), biased}, stream),
+                     "combining statistics");
                });
 }
 

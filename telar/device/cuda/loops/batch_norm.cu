@@ -84,7 +84,7 @@ cudaError_t batch_statistics_typed(const void* x, const Channels& of, float epsi
       x, of, pieces,
       [=] TELAR_GPU(int64_t c, const Moments<1>& found) {
         to.mean[c] = to.kept_mean[c] = found.means[0];
-        to.unbiased_variance[c] = found.squares[0] / (count > 1 ? count - 1 : count);
+        to.variance[c] = found.squares[0] / (count > 1 && !to.biased ? count - 1 : count);
         to.kept_inverse[c] = 1.0F / sqrtf(found.squares[0] / count + epsilon);
         to.kept_shift[c] = shift[c];
       },
@@ -322,12 +322,12 @@ cudaError_t batch_statistics(const void* x, DType dtype, const Channels& of, flo
 cudaError_t statistics_of_kept(const Channels& of, float epsilon, const float* shift,
                                const BatchStatisticsMemory& to, cudaStream_t stream) {
   const auto count = static_cast<float>(of.length());
-  const float unbiased = count > 1 ? count / (count - 1) : 1.0F;
+  const float factor = count > 1 && !to.biased ? count / (count - 1) : 1.0F;
   return for_each(of.channels, stream, [=] TELAR_GPU(int64_t c) {
     const float inverse = to.kept_inverse[c];
     to.mean[c] = to.kept_mean[c];
     const float variance = 1.0F / (inverse * inverse) - epsilon;
-    to.unbiased_variance[c] = variance < 0 ? 0 : variance * unbiased;  // keeps NaN
+    to.variance[c] = variance < 0 ? 0 : variance * factor;  // keeps NaN
     to.kept_shift[c] = shift[c];
   });
 }

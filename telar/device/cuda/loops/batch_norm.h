@@ -28,11 +28,12 @@ int64_t batch_norm_pieces(const Channels& of);
 /// Results computed from x's statistics, [C] each.
 struct BatchStatisticsMemory {
   float* mean = nullptr;
-  float* unbiased_variance = nullptr;
+  float* variance = nullptr;  ///< for running averages
   // Kept for the backward pass.
   float* kept_mean = nullptr;
   float* kept_inverse = nullptr;
   float* kept_shift = nullptr;  ///< a copy of `shift`
+  bool biased = false;          ///< the variance is divided by the number of values, not by one less
 };
 cudaError_t batch_statistics(const void* x, DType dtype, const Channels& of, float epsilon,
                              const float* shift, float* pieces, const BatchStatisticsMemory& to,

@@ -22,7 +22,8 @@ cudaError_t combine_statistics(const float* rows, int64_t members, int64_t chann
     }
     to.statistics[c] = to.mean[c] = static_cast<float>(mean);
     to.statistics[channels + c] = static_cast<float>(squares / count);
-    to.unbiased_variance[c] = static_cast<float>(count > 1 ? squares / (count - 1) : squares);
+    const double divisor = to.biased ? count : count - 1;
+    to.variance[c] = static_cast<float>(count > 1 ? squares / divisor : squares);
     if (c == 0) to.statistics[length - 1] = static_cast<float>(count);
   });
 }

@@ -10,9 +10,10 @@ namespace telar::cuda {
 
 /// Statistics of all members' values.
 struct CombinedStatistics {
-  float* statistics = nullptr;         ///< [2·C + 1]: means, biased variances, number of values in a channel
-  float* mean = nullptr;               ///< [C]
-  float* unbiased_variance = nullptr;  ///< [C]
+  float* statistics = nullptr;  ///< [2·C + 1]: means, biased variances, number of values in a channel
+  float* mean = nullptr;        ///< [C]
+  float* variance = nullptr;    ///< [C], for running averages
+  bool biased = false;          ///< it is divided by the number of values, not by one less
 };
 /// Combines the rows of part_statistics (batch_norm.h), [members, 2·C + 1], in their order, in f64.
 cudaError_t combine_statistics(const float* rows, int64_t members, int64_t channels,
