@@ -32,8 +32,6 @@ int position_of(const Node* call, std::string_view name) {
   return found == table.end() ? -1 : found->second;
 }
 
-bool is_none(const Node* node) { return node == nullptr || node->literal == Literal::null; }
-
 std::string function_to_share(KerasWeaving& w, const Node* at) {
   std::string name = w.names.fresh("share");
   const std::string& hvd = w.dialect.module();

@@ -15,8 +15,6 @@ bool is_generator(const Node* function) {
   return yields;
 }
 
-bool is_none(const Node* node) { return node == nullptr || node->literal == Literal::null; }
-
 class PythonData {
  public:
   PythonData(KerasWeaving& weaving, const Node* call, const Node* x, bool has_steps)

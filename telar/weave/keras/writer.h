@@ -52,6 +52,11 @@ void write_keras_optimizers(KerasWeaving& weaving);  // learning rates, schedule
 void write_keras_seeds(KerasWeaving& weaving);       // random numbers
 void write_keras_sets(KerasWeaving& weaving);        // the order of their elements
 void write_keras_fits(KerasWeaving& weaving);        // data, epochs, verbosity
+/// Whether an argument is left out, or None.
+inline bool is_none(const Node* argument) {
+  return argument == nullptr || argument->literal == Literal::null;
+}
+
 /// Why data are divided.
 inline constexpr const char* kWhyShare = "each process takes its share of the samples";
 /// Divides each array of an expression, also in a list or dictionary of inputs. Throws Refusal.
