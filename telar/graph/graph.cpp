@@ -102,7 +102,9 @@ Graph Graph::with_batch(int64_t batch, const std::vector<int64_t>& rows) const {
   for (Node& node : changed.nodes_) {
     if (node.op->exchanges_samples()) {
       const size_t members = node.attributes.integers("rows").size();
-      node.attributes.set("rows", rows.empty() ? std::vector<int64_t>(members, batch) : rows);
+      std::vector<int64_t> all = rows.empty() ? std::vector<int64_t>(members, batch) : rows;
+      for (int64_t& one : all) one *= node.attributes.integer("each");
+      node.attributes.set("rows", all);
     }
     const auto types = node.op->infer(changed.input_types(node), node.attributes);
     for (size_t i = 0; i < node.outputs.size(); ++i) {

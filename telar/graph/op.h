@@ -81,7 +81,8 @@ class Op {
   /// True when the runtime, not the device, executes the operation (HostOperations::communicate).
   bool communicates() const { return effect() == Effect::sums_gradients || effect() == Effect::exchanges; }
   /// Whether the members of a group exchange samples or their features (HostOperations::exchange). Such an
-  /// operation has the attribute "rows", the samples of each member, and a gradient.
+  /// operation has the attributes "rows", those of each member, and "each", those of a sample, and a
+  /// gradient.
   virtual ExchangedSamples exchanged_samples() const { return ExchangedSamples::none; }
   bool exchanges_samples() const { return exchanged_samples() != ExchangedSamples::none; }
   /// Whether the members of a group exchange pieces of parameters or of their gradients

@@ -42,6 +42,8 @@ int source_of(const Graph& graph, const std::vector<std::vector<int>>& uses, Val
 
 std::vector<Layer> layers_of(const Graph& forward) {
   const auto uses = forward.uses();
+  const std::vector<bool> of_samples = rows_of_samples(forward);
+  const int64_t batch = forward.batch();
   std::vector<Layer> layers;
   std::map<int, int> layer_of_node;
   for (size_t n = 0; n < forward.nodes().size(); ++n) {
@@ -50,8 +52,9 @@ std::vector<Layer> layers_of(const Graph& forward) {
     if (!node.op->is_weighted_sum(node.attributes) && !embeds) continue;
     const ValueId weights = weights_of(forward, node);
     if (weights == kNoValue || uses[static_cast<size_t>(weights)].size() > 1) continue;
+    if (!of_samples[static_cast<size_t>(node.inputs[0])]) continue;
     const Value& value = forward.value(weights);
-    const auto each = [&](ValueId id) { return forward.value(id).type.shape.elements_per_item(); };
+    const auto each = [&](ValueId id) { return forward.value(id).type.shape.elements() / batch; };
     const auto before = layer_of_node.find(source_of(forward, uses, node.inputs[0]));
     layer_of_node[static_cast<int>(n)] = static_cast<int>(layers.size());
     layers.push_back({value.name.substr(0, value.name.rfind('.')), value.name, value.type.shape.elements(),

@@ -28,7 +28,13 @@ struct Forms {
 class Divider {
  public:
   Divider(const Graph& forward, const LayerSplits& layers, const SampleGroup& group)
-      : forward_(forward), layers_(layers), group_(group), forms_(forward.values().size()) {}
+      : forward_(forward),
+        layers_(layers),
+        group_(group),
+        forms_(forward.values().size()),
+        of_samples_(rows_of_samples(forward)) {
+    group_.samples = forward.batch();
+  }
 
   DividedGraph run() {
     for (const Node& node : forward_.nodes()) {
@@ -59,7 +65,7 @@ class Divider {
   std::optional<LayerSplit> split_of(const Node& node) const {
     if (!node.op->is_weighted_sum(node.attributes) && !looks_up(forward_, node)) return std::nullopt;
     const ValueId weights = weights_of(forward_, node);
-    if (weights == kNoValue) return std::nullopt;
+    if (weights == kNoValue || !of_samples_[static_cast<size_t>(node.inputs[0])]) return std::nullopt;
     const auto found = layers_.find(forward_.value(weights).name);
     return found == layers_.end() ? std::nullopt : std::optional(found->second);
   }
@@ -138,7 +144,8 @@ class Divider {
     if (value.kind == ValueKind::input) return value.type.dtype == DType::i32;  // sample ids, random state
     if (forms(id).divided) return forms(id).bounds == bounds;
     if (value.kind != ValueKind::result) return value.type.shape == Shape{bounds.back()};
-    return value.type.shape.rank() > 1 && value.type.shape[1] == bounds.back();
+    return of_samples_[static_cast<size_t>(id)] && value.type.shape.rank() > 1 &&
+           value.type.shape[1] == bounds.back();
   }
 
   ValueId features_of(ValueId id, const Bounds& bounds) {
@@ -230,13 +237,24 @@ class Divider {
 
   const Graph& forward_;
   const LayerSplits& layers_;
-  const SampleGroup& group_;
+  SampleGroup group_;
   std::vector<Forms> forms_;
+  std::vector<bool> of_samples_;
   std::map<std::string, Piece> pieces_;
   GraphBuilder builder_;
 };
 
 }  // namespace
+
+std::vector<bool> rows_of_samples(const Graph& forward) {
+  const Graph twice = forward.with_batch(2 * forward.batch());
+  std::vector<bool> all;
+  for (size_t i = 0; i < forward.values().size(); ++i) {
+    const Shape& once = forward.values()[i].type.shape;
+    all.push_back(once.rank() > 0 && twice.values()[i].type.shape[0] == 2 * once[0]);
+  }
+  return all;
+}
 
 bool looks_up(const Graph& graph, const Node& node) {
   return node.op->index_count(graph.input_types(node)) > 0;

@@ -38,6 +38,10 @@ struct DividedGraph {
 /// the layer, for one with fewer features than the group has members.
 DividedGraph divide_layers(const Graph& forward, const LayerSplits& layers, const SampleGroup& group);
 
+/// For each value of a forward graph, whether its rows (axis 0) belong to samples: there are twice as many
+/// for a batch twice as large.
+std::vector<bool> rows_of_samples(const Graph& forward);
+
 /// Whether the node looks up rows of a table, input 1, by tokens.
 bool looks_up(const Graph& graph, const Node& node);
 

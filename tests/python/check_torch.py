@@ -147,6 +147,13 @@ class Strategies(unittest.TestCase):
     def test_tensor(self):
         self.check("tensor", name="mnist_convnet", ways=2)
 
+    def test_tensor_of_several_rows_for_each_sample(self):
+        rules = {"mingpt": ["wte=rows"], "lstm_language_model": ["embedding=rows"], "bert": [],
+                 "vit_b_16": []}  # whose rows are ordered by place, then by sample
+        for name, split in rules.items():
+            with self.subTest(name):
+                self.check("tensor", name=name, ways=2, split=[*split, "*=columns"])
+
     def test_hybrid(self):
         self.check("hybrid", name="mlp", data=2, model=2, stages=1)
 

@@ -46,7 +46,7 @@ class SampleExchangeOp : public Op {
   /// At least 1: values of a member without samples keep one, which nobody reads (graph/idle_member.h).
   static int64_t own_samples(const Attributes& attributes) {
     const int64_t rows = attributes.integers("rows").at(static_cast<size_t>(attributes.integer("rank")));
-    return std::max<int64_t>(1, rows);
+    return std::max(attributes.integer("each"), rows);
   }
   static int64_t all_samples(const Attributes& attributes) {
     const std::vector<int64_t>& rows = attributes.integers("rows");
@@ -201,16 +201,24 @@ const ReduceScatterSamplesOp kReduceScatterSamples(&kAllGatherSamples);
 const SamplesToFeaturesOp kSamplesToFeatures(&kFeaturesToSamples);
 const FeaturesToSamplesOp kFeaturesToSamples(&kSamplesToFeatures);
 
+/// `own`: rows of a value of the own samples.
+Attributes attributes_of(int64_t own, const SampleGroup& group) {
+  if (group.samples > 0 && own % group.samples != 0)
+    throw run_error("{} rows of {} samples cannot be exchanged", own, group.samples);
+  const std::vector<int64_t> rows(static_cast<size_t>(group.members), own);
+  return {{"group", group.name},
+          {"rank", group.rank},
+          {"rows", rows},
+          {"each", group.samples > 0 ? own / group.samples : int64_t{1}}};
+}
+
 Attributes attributes_of(GraphBuilder& builder, ValueId x, const SampleGroup& group) {
-  const std::vector<int64_t> rows(static_cast<size_t>(group.members), builder.type(x).shape[0]);
-  return {{"group", group.name}, {"rank", group.rank}, {"rows", rows}};
+  return attributes_of(builder.type(x).shape[0], group);
 }
 
 /// For a value of all samples: every member has as many as the others until with_batch says otherwise.
 Attributes attributes_of_all(GraphBuilder& builder, ValueId x, const SampleGroup& group) {
-  const std::vector<int64_t> rows(static_cast<size_t>(group.members),
-                                  builder.type(x).shape[0] / group.members);
-  return {{"group", group.name}, {"rank", group.rank}, {"rows", rows}};
+  return attributes_of(builder.type(x).shape[0] / group.members, group);
 }
 
 }  // namespace

@@ -22,11 +22,15 @@ struct SampleGroup {
   std::string name;
   int64_t rank = 0;
   int64_t members = 1;
+  /// The own samples for which the graph is made, if values may have several rows for each; 0: they have one.
+  int64_t samples = 0;
 };
 
 /// What the members of a group exchange while they compute a batch together. Member r has n_r of the batch's
-/// N = Σ n_r samples (the attribute "rows", see Graph::with_batch); the samples of all are in rank order.
-/// Whole values have all features. Split values have the features [bounds[r], bounds[r + 1]) of axis 1.
+/// N = Σ n_r samples (the attribute "rows", see Graph::with_batch); the samples of all are in rank order. A
+/// sample may have several rows of a value (the attribute "each"), as the tokens of a text in a product; n
+/// and N are then those numbers of rows. Whole values have all features. Split values have the features
+/// [bounds[r], bounds[r + 1]) of axis 1.
 ///
 /// The loss of the group is the sum of its members' losses. So the gradient of a gather is a sum, and that of
 /// a sum a gather.
