@@ -1,4 +1,5 @@
 // DDP averages the gradients of layers that its forward() applies: what bypasses it is redirected.
+#include <algorithm>
 #include <unordered_set>
 
 #include "telar/weave/torch/writer.h"
@@ -53,15 +54,12 @@ bool computes_gradients(const TorchWeaving& w, const Node* node) {
       }
     }
   }
-  for (const Node* loop : w.program.training_loops()) {
-    if (is_inside(node, loop)) return true;
-    const Node* function = function_of(node);
-    const Node* outer = function == nullptr ? nullptr : class_of(function);
-    if (function == nullptr || (outer != nullptr && w.names.derives(outer, {"torch.nn.Module"}))) continue;
-    if (reaches(w.names, loop, [&](const Node* call) { return w.names.called_function(call) == function; }))
-      return true;
-  }
-  return false;
+  const std::vector<const Node*> loops = w.program.training_loops();
+  if (std::ranges::any_of(loops, [&](const Node* loop) { return is_inside(node, loop); })) return true;
+  const Node* function = function_of(node);
+  const Node* outer = function == nullptr ? nullptr : class_of(function);
+  if (function == nullptr || (outer != nullptr && w.names.derives(outer, {"torch.nn.Module"}))) return false;
+  return std::ranges::any_of(loops, [&](const Node* loop) { return w.called_in(loop).contains(function); });
 }
 
 bool bypasses_forward(const TorchWeaving& w, const Node* attribute) {

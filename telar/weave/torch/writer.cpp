@@ -44,6 +44,17 @@ bool TorchWeaving::calls_model(const Node* call) const {
   return false;
 }
 
+const std::set<const Node*>& TorchWeaving::called_in(const Node* loop) const {
+  const auto [found, is_new] = called.try_emplace(loop);
+  if (is_new) {
+    reaches(names, loop, [&](const Node* call) {
+      if (const Node* function = names.called_function(call)) found->second.insert(function);
+      return false;
+    });
+  }
+  return found->second;
+}
+
 void write_torch(const Names& names, const TorchProgram& program, const Choices& asked, Edits& edits) {
   Choices choices = asked;
   // Of a step without a loader, the processes always divide the samples.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <set>
 
 #include "telar/weave/torch/program.h"
@@ -23,6 +24,7 @@ struct TorchWeaving {
   std::set<const Node*> counted = {};
   /// Calls that draw random numbers, for which all processes take those of the first.
   std::set<const Node*> agreed = {};
+  mutable std::map<const Node*, std::set<const Node*>> called = {};  ///< by loop: see called_in()
 
   std::string text(const Node& node) const { return std::string(names.tree().text(node)); }
   [[noreturn]] void refuse(const Node* node, const std::string& decision) const {
@@ -31,6 +33,8 @@ struct TorchWeaving {
   /// Whether a call applies a model that an optimizer updates. A call of a function of the program does not
   /// count.
   bool calls_model(const Node* node) const;
+  /// The functions of the program that a loop calls, by itself or through others.
+  const std::set<const Node*>& called_in(const Node* loop) const;
 };
 
 /// Writes the parallel form of a PyTorch program for DDP or Horovod. Throws Refusal.
