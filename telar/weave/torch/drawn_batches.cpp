@@ -19,7 +19,7 @@ std::string_view generator_method(const Names& names, const Node* call, bool& is
   if (!function->is(Kind::attribute)) return "";
   for (const Node* made : names.origins(function->child("value"))) {
     if (!made->is(Kind::call)) continue;
-    const std::string callee = names.callee(made);
+    const std::string& callee = names.callee(made);
     if (callee != "numpy.random.default_rng" && callee != "numpy.random.RandomState" &&
         callee != "random.Random")
       continue;
@@ -101,7 +101,7 @@ bool DrawnBatches::in_training(const Node* node) const {
 }
 
 bool DrawnBatches::shuffles(const Names& names, const Node* call) {
-  const std::string callee = names.callee(call);
+  const std::string& callee = names.callee(call);
   bool is_seeded = false;
   return callee == "random.shuffle" || callee == "numpy.random.shuffle" ||
          generator_method(names, call, is_seeded) == "shuffle";

@@ -45,14 +45,14 @@ bool TorchWeaving::calls_model(const Node* call) const {
 }
 
 const std::set<const Node*>& TorchWeaving::called_in(const Node* loop) const {
-  const auto [found, is_new] = called.try_emplace(loop);
-  if (is_new) {
-    reaches(names, loop, [&](const Node* call) {
-      if (const Node* function = names.called_function(call)) found->second.insert(function);
-      return false;
-    });
-  }
-  return found->second;
+  const auto known = called.find(loop);
+  if (known != called.end()) return known->second;
+  std::set<const Node*>& functions = called[loop];
+  reaches(names, loop, [&](const Node* call) {
+    if (const Node* function = names.called_function(call)) functions.insert(function);
+    return false;
+  });
+  return functions;
 }
 
 void write_torch(const Names& names, const TorchProgram& program, const Choices& asked, Edits& edits) {
