@@ -96,8 +96,10 @@ class Models(unittest.TestCase):
         found = [step(*batch) for batch in batches]
         single, double = (train(m, loss, torch.optim.SGD(m.parameters(), rate, momentum=0.9), of)
                           for m, of in ((other, batches), (exact, [doubled(batch) for batch in batches])))
+        error = 0  # the largest one of PyTorch's float32 so far: it grows from step to step, but may be small in one by chance
         for i, (a, b, right) in enumerate(zip(found, single, double)):
-            bound = max((1e-5 if i == 0 else 5e-3) * max(1, abs(right)), 3 * abs(b - right))
+            error = max(error, abs(b - right))
+            bound = max((1e-5 if i == 0 else 5e-3) * max(1, abs(right)), 3 * error)
             self.assertLessEqual(abs(a - right), bound, f"step {i}: losses {found}, in float32 {single}, in float64 {double}")
         step.sync()
         for (key, a), b in zip(module.state_dict().items(), other.state_dict().values()):
