@@ -14,8 +14,6 @@ import confluent_kafka
 
 PARTITIONS = 4
 PIXELS = 784
-MESSAGE_BYTES = 4 * PIXELS + 1
-KEPT = 4 * 5_000_000 // MESSAGE_BYTES  # messages
 
 
 def main():
