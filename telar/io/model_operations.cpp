@@ -159,6 +159,10 @@ void add_math(std::vector<ModelOperation>& operations) {
   operations.push_back(
       {"log", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { log(g, in[0]); }});
   operations.push_back(
+      {"sin", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { sin(g, in[0]); }});
+  operations.push_back(
+      {"cos", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { cos(g, in[0]); }});
+  operations.push_back(
       {"pow",
        {kNumbers},
        {real("exponent", -kLargest, kLargest)},

@@ -27,6 +27,7 @@ struct MathCase {
 std::vector<MathCase> math_cases() {
   const std::vector<float> around{-7.5F, -3, -1.25F, -0.5F, 0, 0.25F, 1, 2.5F, 6, 7};
   const std::vector<float> above{0.001F, 0.125F, 0.5F, 1, 1.5F, 3, 20, 1000};
+  const std::vector<float> circle{-1000, -7.5F, -3.1415927F, -0.5F, 0, 0.25F, 1.5707964F, 6, 100, 12345};
   const auto power = [&](double p, const std::vector<float>& points) {
     return MathCase{"pow " + std::to_string(p), [p](GraphBuilder& b, ValueId x) { return pow(b, x, p); },
                     [p](double x) { return std::pow(x, p); },
@@ -37,6 +38,10 @@ std::vector<MathCase> math_cases() {
            [](double x) { return std::exp(x); }, around},
           {"log", [](GraphBuilder& b, ValueId x) { return log(b, x); }, [](double x) { return std::log(x); },
            [](double x) { return 1 / x; }, above},
+          {"sin", [](GraphBuilder& b, ValueId x) { return sin(b, x); }, [](double x) { return std::sin(x); },
+           [](double x) { return std::cos(x); }, circle},
+          {"cos", [](GraphBuilder& b, ValueId x) { return cos(b, x); }, [](double x) { return std::cos(x); },
+           [](double x) { return -std::sin(x); }, circle},
           {"pow 0", [](GraphBuilder& b, ValueId x) { return pow(b, x, 0); }, [](double) { return 1.0; },
            [](double) { return 0.0; }, around},
           power(2, around),

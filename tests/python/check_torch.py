@@ -121,6 +121,61 @@ for _name in MODELS:
     add_model_test(_name)
 
 
+class Operations(unittest.TestCase):
+    """The value and the gradient of an operation between two layers, against float64."""
+
+    OPERATIONS = {
+        "sin": lambda x: torch.sin(3 * x), "cos": lambda x: torch.cos(3 * x), "selu": F.selu, "celu": lambda x: F.celu(x, 0.7),
+        "elu": lambda x: F.elu(x, 1.3), "mish": F.mish, "logsigmoid": F.logsigmoid, "expm1": lambda x: torch.expm1(0.3 * x), "sign": lambda x: x * torch.sign(x),
+        "log2": lambda x: torch.log2(x.abs() + 0.1), "log10": lambda x: torch.log10(x.abs() + 0.1),
+        "logaddexp": lambda x: torch.logaddexp(x, x.flip(1)), "softsign": F.softsign, "hardshrink by hand": lambda x: x * (x.abs() > 0.3),
+        "where": lambda x: torch.where(x > 0.1, 2 * x, -x), "not": lambda x: x.masked_fill(~(x >= 0), 0.2),
+        "and": lambda x: x * ((x < 0.5) & (x.flip(1) <= 0.4)).float(), "or": lambda x: x * ((x < -0.5) | (x.flip(2) > 0.2)).float(),
+        "clamp by tensors": lambda x: x.clamp(min=0.2 * x.flip(1), max=torch.tensor(0.4)), "amin": lambda x: x - x.amin(1, keepdim=True),
+        "min": lambda x: x - x.min(2, keepdim=True).values, "cumsum": lambda x: x.cumsum(2), "cumsum 1": lambda x: x.cumsum(1),
+        "reflect": lambda x: F.pad(x, (2, 3), mode="reflect"),
+        "replicate": lambda x: F.pad(x, (3, 0), mode="replicate"), "circular": lambda x: F.pad(x, (1, 2), mode="circular"),
+        "pairs": lambda x: x[:, torch.tensor([0, 4, 2]), torch.tensor([5, 0, -1])], "rows": lambda x: x[:, :, torch.tensor([[3, 1], [0, 0]])],
+        "unshuffle": lambda x: F.pixel_unshuffle(x.reshape(-1, 1, 6, 5)[..., :4], 2), "linear": lambda x: F.interpolate(x, 9, mode="linear"),
+        "nearest": lambda x: F.interpolate(x, 11, mode="nearest"),
+        "linear from corners": lambda x: F.interpolate(x, scale_factor=2, mode="linear", align_corners=True),
+    }
+
+    def test_gather(self):
+        def operation(x, given):
+            index = ((given > 0).sum(1).reshape(-1, 1, 1) + torch.tensor([0, 0, -1, 0, 0, -1])).clamp(0, 4)
+            return x + x.gather(1, index)
+
+        self.check(operation, takes_batch=True)
+
+    def check(self, operation, takes_batch=False):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first = nn.Linear(4, 30)
+
+            def forward(self, x):
+                y = operation(self.first(x).reshape(-1, 5, 6), *([x] if takes_batch else []))
+                return (y * y).flatten(1).sum(1)
+
+        torch.manual_seed(3)
+        net = Net()
+        exact = copy.deepcopy(net).double()
+        step = tt.Step(net, nn.MSELoss(), torch.optim.SGD(net.parameters(), 0.01), engine="telar")
+        batches = [(torch.randn(n, 4), torch.randn(n)) for n in (6, 5)]
+        found = [step(*batch) for batch in batches]
+        step.sync()
+        right = train(exact, nn.MSELoss(), torch.optim.SGD(exact.parameters(), 0.01), [doubled(batch) for batch in batches])
+        for a, b in zip(found, right):
+            self.assertLess(abs(a - b), 1e-5 * max(1, abs(b)))
+        size = max(1, float(exact.first.weight.detach().abs().max()))
+        self.assertLess(largest_difference(net.parameters(), exact.parameters()), 1e-5 * size)
+
+
+for _name, _operation in Operations.OPERATIONS.items():
+    setattr(Operations, "test_" + _name.replace(" ", "_"), lambda self, operation=_operation: self.check(operation))
+
+
 class Strategies(unittest.TestCase):
     """Every strategy of one process gives what one device gives."""
 

@@ -323,3 +323,130 @@ def gated_convolutions():
             return self.o(F.glu(torch.cat([h, h], 1), 1))
 
     return Net(), nn.MSELoss(), lambda n: (torch.randn(n, 1, 12), torch.randn(n, 1, 12))
+
+
+@model
+def radiance_field():
+    """A NeRF's network: sines and cosines of positions, and densities."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.last = nn.Linear(63, 64), nn.Linear(64 + 63, 64), nn.Linear(64, 4)
+
+        def forward(self, x):
+            frequencies = 2.0 ** torch.arange(10)
+            code = torch.cat([x] + [f(x * k) for k in frequencies for f in (torch.sin, torch.cos)], -1)
+            h = F.relu(self.second(torch.cat([F.relu(self.first(code)), code], -1)))
+            y = self.last(h)
+            return torch.cat([torch.sigmoid(y[..., :3]), F.softplus(y[..., 3:])], -1)
+
+    return Net(), nn.MSELoss(), lambda n: (torch.rand(n, 3), torch.rand(n, 4))
+
+
+@model
+def masked_transformer():
+    """nn.Transformer with masks of its own, which PyTorch compares with a causal one."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(50, 16)
+            self.net = nn.Transformer(16, 2, 1, 1, 32, batch_first=True)
+            self.out = nn.Linear(16, 50)
+
+        def forward(self, source, target):
+            causal = nn.Transformer.generate_square_subsequent_mask(target.size(1))
+            padding = source == 0
+            y = self.net(self.words(source), self.words(target), tgt_mask=causal, src_key_padding_mask=padding,
+                         memory_key_padding_mask=padding)
+            return self.out(y)
+
+    def data(n):
+        source = torch.randint(1, 50, (n, 7))
+        source[1:, 5:] = 0
+        return source, torch.randint(1, 50, (n, 6)), torch.randint(1, 50, (n, 6))
+
+    return Net(), lambda module, a, b, y: F.cross_entropy(module(a, b).transpose(1, 2), y), data
+
+
+@model
+def sine_network():
+    """A SIREN: the sines' arguments are learned."""
+
+    class Sine(nn.Linear):
+        def forward(self, x):
+            return torch.sin(3 * super().forward(x))
+
+    return nn.Sequential(Sine(2, 32), Sine(32, 32), nn.Linear(32, 1)), nn.MSELoss(), lambda n: (torch.rand(n, 2), torch.rand(n, 1))
+
+
+@model
+def actor_critic():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.policy, self.value = nn.Linear(8, 32), nn.Linear(32, 4), nn.Linear(32, 1)
+
+        def forward(self, x):
+            h = torch.tanh(self.body(x))
+            return self.policy(h), self.value(h).squeeze(-1)
+
+    def loss(module, x, action, reward):
+        logits, value = module(x)
+        log = F.log_softmax(logits, -1)
+        chosen = log.gather(1, action.unsqueeze(1)).squeeze(1)
+        entropy = -(log.exp() * log).sum(-1)
+        return (-chosen * (reward - value).detach() + 0.5 * (reward - value) ** 2 - 0.01 * entropy).mean()
+
+    return Net(), loss, lambda n: (torch.randn(n, 8), torch.randint(0, 4, (n,)), torch.randn(n))
+
+
+@model
+def volumes():
+    net = nn.Sequential(nn.Conv3d(1, 8, 3, padding=1), nn.BatchNorm3d(8), nn.ReLU(), nn.MaxPool3d(2),
+                        nn.Conv3d(8, 8, (3, 1, 3), stride=(2, 1, 1), dilation=(1, 1, 2), padding=(1, 0, 2), groups=4), nn.ELU(0.5),
+                        nn.AvgPool3d((1, 2, 2)), nn.AdaptiveAvgPool3d((2, 1, 1)), nn.Flatten(), nn.Linear(16, 10))
+    return net, nn.CrossEntropyLoss(), lambda n: (torch.randn(n, 1, 8, 16, 16), torch.randint(0, 10, (n,)))
+
+
+@model
+def style_transfer():
+    class Residual(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.pad = nn.ReflectionPad2d(1)
+            self.first, self.second = nn.Conv2d(width, width, 3), nn.Conv2d(width, width, 3)
+            self.norm, self.norm2 = nn.InstanceNorm2d(width, affine=True), nn.InstanceNorm2d(width, affine=True)
+
+        def forward(self, x):
+            y = F.relu(self.norm(self.first(self.pad(x))))
+            return self.norm2(self.second(self.pad(y))) + x
+
+    net = nn.Sequential(nn.ReflectionPad2d(2), nn.Conv2d(3, 8, 5), nn.InstanceNorm2d(8, affine=True), nn.ReLU(), Residual(8),
+                        nn.Upsample(scale_factor=2), nn.ReplicationPad2d(1), nn.Conv2d(8, 3, 3))
+    return net, nn.MSELoss(), lambda n: (torch.rand(n, 3, 12, 12), torch.rand(n, 3, 24, 24))
+
+
+@model
+def recommendation():
+    """DLRM: the dot products of all pairs of features."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bottom = nn.Sequential(nn.Linear(8, 16), nn.ReLU())
+            self.tables = nn.ModuleList([nn.Embedding(50, 16) for _ in range(4)])
+            self.top = nn.Sequential(nn.Linear(16 + 10, 32), nn.Mish(), nn.Linear(32, 1))
+
+        def forward(self, x, categories):
+            x = self.bottom(x)
+            features = torch.stack([x] + [table(categories[:, i]) for i, table in enumerate(self.tables)], 1)
+            products = torch.bmm(features, features.transpose(1, 2))
+            rows, columns = torch.tril_indices(5, 5, -1)
+            return self.top(torch.cat([x, products[:, rows, columns]], 1)).squeeze(1)
+
+    def loss(module, x, categories, label):
+        return F.binary_cross_entropy_with_logits(module(x, categories), label)
+
+    return Net(), loss, lambda n: (torch.randn(n, 8), torch.randint(0, 50, (n, 4)), torch.randint(0, 2, (n,)).float())

@@ -3,6 +3,8 @@
 import contextlib
 import dataclasses
 import inspect
+import io
+import sys
 
 import torch
 
@@ -219,12 +221,28 @@ def modes_kept(module):
             layer.training = mode
 
 
+@contextlib.contextmanager
+def masks_not_compared():
+    """nn.Transformer compares its mask with a causal one, to choose a faster kernel; a comparison cannot be exported."""
+    transformer = torch.nn.modules.transformer
+    compare = transformer._detect_is_causal_mask
+    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
+    try:
+        yield
+    finally:
+        transformer._detect_is_causal_mask = compare
+
+
 def export(module, batch):
     """The program of a module for any number of samples, in PyTorch's training IR."""
     extent = torch.export.Dim("batch", min=1)
     shapes = (tuple({0: extent} for _ in batch),)
+    written = io.StringIO()  # of what fails, PyTorch writes the whole graph to stderr
     try:
-        return torch.export.export(module, batch, dynamic_shapes=shapes, strict=False)
+        with masks_not_compared(), contextlib.redirect_stderr(written):
+            program = torch.export.export(module, batch, dynamic_shapes=shapes, strict=False)
+        sys.stderr.write(written.getvalue())
+        return program
     except Exception as error:
         if "Constraints violated" in str(error):
             raise Refusal(f"{type(module.model).__name__} takes the number of samples for a constant, as len(x) or a branch "

@@ -7,6 +7,7 @@ dropout, and draws are ones.
 
 import contextlib
 import copy
+import math
 
 import numpy
 import torch
@@ -131,7 +132,7 @@ def require_unchanged(captured, model, loss, batch, found, bf16):
     with modes_kept(whole), torch.no_grad():
         whole.eval()
         right = float(whole(*batch)[0])
-    if not is_same_loss(found, right, BF16_ERROR if bf16 else 10 * LOSS_ERROR, 1e-2) and right == right:
+    if not is_same_loss(found, right, BF16_ERROR if bf16 else 10 * LOSS_ERROR, 1e-2) and math.isfinite(right):
         raise Refusal(f"the loss of the last batch, in evaluation mode, is {found:.6g} by Telar and {right:.6g} by PyTorch with "
                       "the same values: the module or the loss has changed since it was captured at the first step; give what "
                       "changes as a tensor of the batch, or make a new Step after each change")

@@ -316,7 +316,9 @@ class Lowering:
         """The nodes that depend on the batch and on constants only, and whose memory nothing changes."""
         parameters = {spec.arg.name for spec in self.exported.graph_signature.input_specs if spec.kind.name == "PARAMETER"}
         roots = self._roots()
-        changed = {roots[node.args[0]] for node in self.exported.graph.nodes if is_in_place(node)}
+        # torch.tensor() ends in a detach_, which changes no number.
+        changed = {roots[node.args[0]] for node in self.exported.graph.nodes
+                   if is_in_place(node) and name_of(node) != "detach_"}
         found = set()
         for node in self.exported.graph.nodes:
             is_input = node.op == "placeholder" and node.name not in parameters

@@ -67,6 +67,15 @@ void Lowering::add_primitive(const dnnl::primitive& primitive, Arguments argumen
 }
 
 void Lowering::reorder(RegionId from, RegionId to) {
+  const Desc source = layout_of(from);
+  const Desc target = layout_of(to);
+  if (source.dims().size() != target.dims().size()) {  // of weights, whose groups are an axis of one of both
+    RegionId even = from;
+    if (const Desc rows = plain_like(source, Shape(source.dims())); source != rows)
+      reorder(from, even = temporary(rows));
+    reorder(view(even, plain_like(source, Shape(target.dims()))), to);
+    return;
+  }
   if (const WeightsToBf16 convert = weights_to_bf16(layout_of(from), layout_of(to))) {
     add_step({from}, {to},
              {{}, {}, [=](const Pointers& p) { convert(p.get<const float>(0), p.get<uint16_t>(1)); }})

@@ -36,6 +36,12 @@ Desc plain(DType dtype, const Shape& shape) {
   return {shape.dims(), data_type(dtype), strides};
 }
 
+Desc plain_like(const Desc& desc, const Shape& shape) {
+  Desc rows = plain(DType::f32, shape);
+  rows.data.data_type = desc.data.data_type;
+  return rows;
+}
+
 Desc any(DType dtype, const Shape& shape) { return {shape.dims(), data_type(dtype), Tag::any}; }
 
 Desc with_type(const Desc& desc, DType dtype) {

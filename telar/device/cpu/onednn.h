@@ -20,6 +20,8 @@ dnnl::memory::data_type data_type(DType dtype);
 
 /// Row-major, without padding: the layout that users see.
 Desc plain(DType dtype, const Shape& shape);
+/// The same, of the element type of `desc`.
+Desc plain_like(const Desc& desc, const Shape& shape);
 /// The bias of `features` outputs, f32.
 inline Desc bias_desc(int64_t features) { return plain(DType::f32, {features}); }
 /// Lets the primitive choose the layout.

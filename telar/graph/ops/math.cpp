@@ -42,6 +42,25 @@ class LogOp final : public MathOp {
   }
 };
 
+class SinOp final : public MathOp {
+ public:
+  SinOp() : MathOp("sin") {}
+  void gradient(GradientContext& context) const override {
+    GraphBuilder& builder = context.builder();
+    context.set(0, mul(builder, context.output_gradient(0), cos(builder, context.input(0))));
+  }
+};
+
+class CosOp final : public MathOp {
+ public:
+  CosOp() : MathOp("cos") {}
+  void gradient(GradientContext& context) const override {
+    GraphBuilder& builder = context.builder();
+    const ValueId slope = scale(builder, sin(builder, context.input(0)), -1);
+    context.set(0, mul(builder, context.output_gradient(0), slope));
+  }
+};
+
 class PowOp final : public MathOp {
  public:
   PowOp() : MathOp("pow") {}
@@ -76,6 +95,8 @@ class WithinOp final : public MathOp {
 
 const ExpOp kExp;
 const LogOp kLog;
+const SinOp kSin;
+const CosOp kCos;
 const PowOp kPow;
 const ClampOp kClamp;
 const WithinOp kWithin;
@@ -90,6 +111,8 @@ Attributes limits(const char* op, double least, double most) {
 
 ValueId exp(GraphBuilder& builder, ValueId x) { return builder.add1(kExp, {x}); }
 ValueId log(GraphBuilder& builder, ValueId x) { return builder.add1(kLog, {x}); }
+ValueId sin(GraphBuilder& builder, ValueId x) { return builder.add1(kSin, {x}); }
+ValueId cos(GraphBuilder& builder, ValueId x) { return builder.add1(kCos, {x}); }
 ValueId pow(GraphBuilder& builder, ValueId x, double exponent) {
   return builder.add1(kPow, {x}, {{"exponent", exponent}});
 }

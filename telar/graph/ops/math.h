@@ -8,6 +8,8 @@ namespace telar {
 /// type. Where a derivative is infinite, so is the gradient, as in PyTorch.
 ValueId exp(GraphBuilder& builder, ValueId x);
 ValueId log(GraphBuilder& builder, ValueId x);                   ///< of numbers above 0
+ValueId sin(GraphBuilder& builder, ValueId x);                   ///< of radians
+ValueId cos(GraphBuilder& builder, ValueId x);                   ///< of radians
 ValueId pow(GraphBuilder& builder, ValueId x, double exponent);  ///< √x is pow(x, 0.5), 1 / x is pow(x, −1)
 /// min(max(x, least), most). At the limits the gradient passes, as in PyTorch. Throws Error (user) unless
 /// least ≤ most.

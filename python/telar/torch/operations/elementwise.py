@@ -175,7 +175,7 @@ def unary(*names, of):
     return translate
 
 
-for _name in ("relu", "sigmoid", "tanh", "silu", "hardswish", "exp", "log"):
+for _name in ("relu", "sigmoid", "tanh", "silu", "hardswish", "exp", "log", "sin", "cos"):
     unary(_name, of=_name)
 
 
@@ -191,9 +191,56 @@ def softplus(low, self, beta=1, threshold=20):
 
 @translates("elu")
 def elu(low, self, alpha=1, scale=1, input_scale=1):
-    if (alpha, scale, input_scale) != (1, 1, 1):
-        raise low.refusal("has another alpha than 1")
-    return low.result("elu", [self])
+    """scale · x above 0, else scale · alpha · (e^(input_scale · x) − 1)."""
+    x = low.value(self)
+    if (alpha, scale, input_scale) == (1, 1, 1):
+        return low.result("elu", [x])
+    above = Value(low.emit("relu", [x]), x.shape)
+    below = add(low, Value(low.emit("elu", [scaled(low, x, input_scale)]), x.shape), scaled(low, above, -input_scale))
+    return add(low, scaled(low, above, scale), scaled(low, below, scale * alpha))
+
+
+@translates("selu")
+def selu(low, self):
+    return elu(low, self, 1.6732632423543772, 1.0507009873554805)
+
+
+@translates("celu")
+def celu(low, self, alpha=1.0):
+    return elu(low, self, alpha, 1, 1 / alpha)
+
+
+@translates("mish")
+def mish(low, self):
+    x = low.value(self)
+    return low.result("mul", [x, Value(low.emit("tanh", [Value(low.emit("softplus", [x]), x.shape)]), x.shape)])
+
+
+@translates("log_sigmoid")
+def log_sigmoid(low, self):
+    x = scaled(low, low.value(self), -1)
+    return scaled(low, Value(low.emit("softplus", [x]), x.shape), -1)
+
+
+@translates("expm1")
+def expm1(low, self):
+    return low.result("add", [low.result("exp", [self]), -1.0])
+
+
+@translates("log2")
+def log2(low, self):
+    return scaled(low, low.result("log", [self]), 1 / math.log(2))
+
+
+@translates("log10")
+def log10(low, self):
+    return scaled(low, low.result("log", [self]), 1 / math.log(10))
+
+
+@translates("logaddexp")
+def logaddexp(low, self, other):
+    difference = add(low, self, scaled(low, other, -1))
+    return low.result("add", [other, Value(low.emit("softplus", [difference]), difference.shape)])
 
 
 @translates("leaky_relu")
@@ -237,9 +284,9 @@ def log1p(low, self):
 
 @translates("clamp", "clip")
 def clamp(low, self, min=None, max=None):
-    for limit in (min, max):
-        if limit is not None and not isinstance(limit, (int, float)):
-            raise low.refusal("has a tensor as its limit")
+    if any(limit is not None and not isinstance(limit, (int, float)) for limit in (min, max)):
+        above = self if min is None else maximum(low, self, min)
+        return above if max is None else minimum(low, above, max)
     limits = {"least": -LARGEST if min is None else float(min), "most": LARGEST if max is None else float(max)}
     return low.result("clamp", [self], limits)
 
@@ -267,6 +314,40 @@ def relu6(low, self):
 @translates("hardsigmoid")
 def hardsigmoid(low, self):
     return scaled(low, clamp(low, low.result("add", [self, 3.0]), 0, 6), 1 / 6)
+
+
+@translates("gt", "ge", "lt", "le")
+def compared(low, self, other):
+    """Ones where it is true, else zeros; no gradient passes."""
+    difference = add(low, self, scaled(low, other, -1))
+    name = low.operation()
+    limits = (0.0, LARGEST) if name in ("ge", "lt") else (-LARGEST, 0.0)
+    found = Value(low.emit("within", [difference], dict(zip(("least", "most"), limits))), difference.shape)
+    return inverted(low, found) if name in ("gt", "lt") else found
+
+
+@translates("logical_not", "bitwise_not")
+def negated(low, self):
+    return inverted(low, as_numbers(self))
+
+
+@translates("logical_and", "bitwise_and", "__and__")
+def both(low, self, other):
+    result = low.value(as_numbers(self))
+    return Value(low.emit("mul", [result, as_numbers(other)]), tuple(low.form().shape))
+
+
+@translates("logical_or", "bitwise_or", "__or__")
+def either(low, self, other):
+    return inverted(low, both(low, inverted(low, as_numbers(self)), inverted(low, as_numbers(other))))
+
+
+@translates("sign", "sgn")
+def sign(low, self):
+    x = low.value(self)
+    limits = [{"least": 0.0, "most": LARGEST}, {"least": -LARGEST, "most": 0.0}]
+    above, below = (Value(low.emit("within", [x], limit), x.shape) for limit in limits)
+    return add(low, above, scaled(low, below, -1))
 
 
 @translates("masked_fill")

@@ -93,6 +93,54 @@ def conv1d(low, input, weight, bias=None, stride=1, padding=0, dilation=1, group
     return reshaped(low, Value(low.emit("conv2d", [image, kernel, bias], options), (*shape[:2], 1, shape[2])), shape)
 
 
+def triple(numbers):
+    """One number for all axes of a volume, or three."""
+    numbers = [numbers] if isinstance(numbers, int) else list(numbers)
+    return numbers * 3 if len(numbers) == 1 else numbers
+
+
+@translates("conv3d")
+def conv3d(low, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """A convolution of images: the slices of a volume that meet one place of the kernel's depth are channels."""
+    x, w = low.value(input), low.value(weight)
+    stride, dilation = triple(stride), triple(dilation)
+    padding = volume_padding(low, padding, w.shape[2:], dilation)
+    out, channels, depth = w.shape[:3]
+    form = tuple(low.form().shape)
+    x = shaping.pad(low, x, [0, 0, 0, 0, padding[0], padding[0]])
+    starts = [place * dilation[0] for place in range(depth)]
+    span = (form[2] - 1) * stride[0] + 1
+    slices = [shaping.every(low, shaping.part(low, x, 2, start, start + span), 2, stride[0]) for start in starts]
+    size = x.shape[3:]
+    # [N, D, groups · (channels of a group, depth), H, W]: a group's channels must follow each other.
+    apart = [reshaped(low, piece, (x.shape[0], groups * channels, 1, form[2], *size)) for piece in slices]
+    together = shaping.joined(low, apart, 2) if depth > 1 else apart[0]
+    moved = shaping.permuted(low, together, [0, 3, 1, 2, 4, 5])
+    images = reshaped(low, moved, (x.shape[0] * form[2], groups * channels * depth, *size))
+    kernel = reshaped(low, w, (out, channels * depth, *w.shape[3:]))
+    shape = (images.shape[0], out, *form[3:])
+    result = Value(low.emit("conv2d", [images, kernel, bias], window(stride[1:], padding[1:], dilation[1:], groups)), shape)
+    return from_images(low, result, form)
+
+
+def volume_padding(low, padding, kernel, dilation):
+    if not isinstance(padding, str):
+        return triple(padding)
+    return [padding_of(low, padding, [k], [1], [d])[0] for k, d in zip(kernel, dilation)]
+
+
+def as_images(low, x):
+    """[N, C, D, H, W] as [N · D, C, H, W]."""
+    n, c, d, h, w = x.shape
+    return reshaped(low, shaping.permuted(low, x, [0, 2, 1, 3, 4]), (n * d, c, h, w))
+
+
+def from_images(low, images, form):
+    """The same backwards: [N · D, C, H, W] as form, [N, C, D, H, W]."""
+    n, c, d, h, w = form
+    return shaping.permuted(low, reshaped(low, images, (n, d, *images.shape[1:2], h, w)), [0, 2, 1, 3, 4])
+
+
 @translates("conv_transpose2d")
 def conv_transpose2d(low, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """The gradient of a convolution by its input."""
@@ -219,6 +267,36 @@ def pooled(low, name, x, kernel, stride, padding):
     image = reshaped(low, value, (*value.shape[:2], 1, value.shape[2]))
     shape = tuple(low.form().shape)
     return reshaped(low, Value(low.emit(name, [image], options), (*shape[:2], 1, shape[2])), shape)
+
+
+@translates("max_pool3d", "avg_pool3d")
+def pool_of_volumes(low, self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False, count_include_pad=True,
+                    divisor_override=None):
+    """Of each slice, then along the depth."""
+    value, form = low.value(self), tuple(low.form().shape)
+    kernel, padding = triple(kernel_size), triple(padding)
+    stride = triple(stride or kernel)
+    if any(d != 1 for d in triple(dilation)) or divisor_override or (any(padding) and not count_include_pad) or (
+            ceil_mode and any((size + 2 * p - k) % s for size, k, s, p in zip(value.shape[2:], kernel, stride, padding))):
+        raise low.refusal("has a dilation, rounds up the number of windows, or has another divisor than the size of a window")
+    name = "max_pool" if low.operation() == "max_pool3d" else "average_pool"
+    images = as_images(low, value)
+    options = {"kernel": kernel[1:], "stride": stride[1:], "padding": padding[1:]}
+    flat = Value(low.emit(name, [images], options), (*images.shape[:2], *form[3:]))
+    slices = from_images(low, flat, (*value.shape[:3], *form[3:]))
+    rows = reshaped(low, slices, (*value.shape[:3], form[3] * form[4]))
+    options = {"kernel": [kernel[0], 1], "stride": [stride[0], 1], "padding": [padding[0], 0]}
+    return reshaped(low, Value(low.emit(name, [rows], options), (*form[:3], form[3] * form[4])), form)
+
+
+@translates("adaptive_avg_pool3d")
+def adaptive_average_pool_of_volumes(low, self, output_size):
+    value, form = low.value(self), tuple(low.form().shape)
+    if any(size % want for size, want in zip(value.shape[2:], form[2:])):
+        raise low.refusal(f"pools {tuple(value.shape[2:])} to {form[2:]}, by windows of different sizes")
+    apart = [part for size, want in zip(value.shape[2:], form[2:]) for part in (want, size // want)]
+    cut = reshaped(low, value, (*value.shape[:2], *apart))
+    return low.result("reduce_mean", [cut], {"axes": [3, 5, 7], "keep_dims": False})
 
 
 @translates("adaptive_avg_pool2d")

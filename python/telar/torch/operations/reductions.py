@@ -2,8 +2,11 @@
 
 import math
 
+import torch
+
 from telar.registry import Registry
 from telar.torch.operations.elementwise import TRANSLATIONS as TRANSLATIONS_OF_ELEMENTS
+from telar.torch.operations import shaping
 from telar.torch.operations.elementwise import scaled
 from telar.torch.values import Total, Value
 
@@ -57,6 +60,20 @@ def amax(low, self, dim=(), keepdim=False):
     return reduce(low, "reduce_max", self, list(dim), keepdim)
 
 
+@translates("amin")
+def amin(low, self, dim=(), keepdim=False):
+    return scaled(low, reduce(low, "reduce_max", scaled(low, low.value(self), -1), list(dim), keepdim), -1)
+
+
+@translates("min")
+def least(low, self, dim=None, keepdim=False, other=None):
+    """The values; positions of minima cannot be used."""
+    if other is not None:
+        return TRANSLATIONS_OF_ELEMENTS["minimum"](low, self, other)
+    values = scaled(low, reduce(low, "reduce_max", scaled(low, low.value(self), -1), dim, keepdim), -1)
+    return values if dim is None else [values, None]
+
+
 @translates("max")
 def greatest(low, self, dim=None, keepdim=False, other=None):
     """The values; positions of maxima cannot be used."""
@@ -105,6 +122,33 @@ def weight_norm(low, v, g, dim=0):
     sums = Value(low.emit("reduce_sum", [squares], {"axes": axes, "keep_dims": True}), scale.shape)
     inverse = Value(low.emit("pow", [sums], {"exponent": -0.5}), scale.shape)
     return low.result("mul", [value, Value(low.emit("mul", [scale, inverse]), scale.shape)])
+
+
+@translates("cumsum")
+def cumulative_sum(low, self, dim, dtype=None):
+    """A product with a triangle of ones."""
+    value = low.value(self)
+    axis = axis_of_one(low, value, dim)
+    return shaping.along(low, value, axis, torch.ones(value.shape[axis], value.shape[axis]).triu())
+
+
+@translates("gather")
+def gather(low, self, dim, index, sparse_grad=False):
+    """One item along an axis for each place of the others, by indices that the batch alone gives."""
+    value, node = low.value(self), low.node_of("index")
+    axis = axis_of_one(low, value, dim)
+    items, extent = value.shape[1:], value.shape[axis]
+    if node not in low.of_batch or low.items(value.shape) != math.prod(items):
+        raise low.refusal("has indices that PyTorch cannot compute of the batch alone, or of another axis 0 than the samples")
+    if tuple(low.form().shape[1:]) != (*items[:axis - 1], 1, *items[axis:]):
+        raise low.refusal("takes several items of an axis, or some places only; take one item for each place of the other axes")
+
+    def chosen(index, samples):
+        return torch.zeros(*index.shape[:axis], extent, *index.shape[axis + 1:]).scatter_(axis, index, 1.0)
+
+    ones = low.from_batch(node, chosen, f"one-hot of {extent} along {axis}", tuple(items))
+    product = Value(low.emit("mul", [value, ones]), value.shape)
+    return low.result("reduce_sum", [product], {"axes": [axis], "keep_dims": True})
 
 
 @translates("softmax")

@@ -172,13 +172,14 @@ def slice_of(low, self, dim=0, start=None, end=None, step=1, length=None):
         raise low.refusal("takes some of the samples; each sample must be computed by itself")
     begin = min(begin + extent if begin < 0 else begin, extent)
     stop = extent if stop is None else min(stop + extent if stop < 0 else stop, extent)
-    chosen = part(low, value, axis, begin, stop)
-    return chosen if step == 1 else every(low, chosen, axis, step)
+    return every(low, part(low, value, axis, begin, stop), axis, step)
 
 
 def every(low, value, axis, step):
     """Each step-th item of an axis, from the first."""
     extent = value.shape[axis]
+    if step == 1 or extent == 1:
+        return value
     whole = extent // step
     chosen = []
     if whole:
@@ -255,7 +256,7 @@ def roll(low, self, shifts, dims=()):
 @translates("pad", "constant_pad_nd")
 def pad(low, self, pad, mode="constant", value=None):
     if mode != "constant":
-        raise low.refusal(f"pads by '{mode}'; Telar pads by a constant")
+        return padded_by_itself(low, self, pad, mode)
     result = low.value(self)
     for i in range(len(pad) // 2):
         axis = result.rank - 1 - i
@@ -269,13 +270,42 @@ def pad(low, self, pad, mode="constant", value=None):
     return result
 
 
+@translates("reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d")
+def padded_at_edges(low, self, padding):
+    return padded_by_itself(low, self, padding, "reflect" if low.operation().startswith("reflection") else "replicate")
+
+
+def padded_by_itself(low, x, pad, mode):
+    """Axes one after the other, as a product with zeros and ones: what the operation makes of the unit matrix."""
+    result = low.value(x)
+    for i in range(len(pad) // 2):
+        axis = result.rank - 1 - i
+        if any(pad[2 * i:2 * i + 2]):
+            eye = torch.eye(result.shape[axis]).unsqueeze(0)
+            result = along(low, result, axis, torch.nn.functional.pad(eye, tuple(pad[2 * i:2 * i + 2]), mode=mode)[0])
+    return result
+
+
 @translates("index")
 def index(low, self, indices):
-    """Rows of a parameter by constant indices, as a product with zeros and ones."""
-    chosen = indices[0]
-    if len(indices) > 1 or not isinstance(chosen, torch.Tensor) or chosen.dtype == torch.bool:
-        raise low.refusal("has indices that depend on the samples, or several of them")
-    return rows(low, low.value(self), chosen)
+    """Items of neighbouring axes by constant indices, as a product with zeros and ones."""
+    value = low.value(self)
+    first = next(axis for axis, chosen in enumerate(indices) if chosen is not None)
+    constants = indices[first:]
+    if any(not isinstance(chosen, torch.Tensor) or chosen.dtype == torch.bool for chosen in constants):
+        raise low.refusal("has indices that depend on the samples, masks, or indices with gaps between them")
+    axes = value.shape[first:len(indices)]
+    if any(not isinstance(extent, int) for extent in axes):
+        raise low.refusal("takes some of the samples; each sample must be computed by itself")
+    place = torch.zeros((), dtype=torch.long)
+    for chosen, extent in zip(constants, axes):
+        place = place * extent + chosen % extent
+    together = value if len(axes) == 1 else reshaped(
+        low, value, (*value.shape[:first], product(axes), *value.shape[len(indices):]))
+    if first == 0:
+        return rows(low, together, place)
+    one_hot = torch.nn.functional.one_hot(place.reshape(-1), product(axes)).float().T.contiguous()
+    return reshaped(low, along(low, together, first, one_hot), tuple(low.form().shape))
 
 
 def rows(low, table, chosen):
@@ -329,6 +359,24 @@ def flip(low, self, dims):
             raise low.refusal("turns the order of the samples")
         value = along(low, value, axis, torch.eye(value.shape[axis]).flip(0))
     return value
+
+
+@translates("pixel_unshuffle")
+def pixel_unshuffle(low, self, downscale_factor):
+    value, r = low.value(self), downscale_factor
+    n, c, h, w = value.shape
+    apart = reshaped(low, value, (n, c, h // r, r, w // r, r))
+    return reshaped(low, permuted(low, apart, [0, 1, 3, 5, 2, 4]), tuple(low.form().shape))
+
+
+@translates("upsample_nearest1d", "upsample_linear1d")
+def upsample_row(low, input, output_size=None, align_corners=None, scale_factors=None, **_):
+    """By what the operation makes of the unit matrix."""
+    value = low.value(input)
+    operation = getattr(torch.ops.aten, low.operation()).default
+    options = [] if align_corners is None else [align_corners]
+    eye = torch.eye(value.shape[2]).unsqueeze(1)
+    return along(low, value, 2, operation(eye, [low.form().shape[2]], *options, *(scale_factors or [None])).squeeze(1))
 
 
 @translates("upsample_nearest2d")

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/kernels/common/logarithm.h"
 #include "telar/device/cpu/parallel.h"
@@ -9,6 +12,7 @@ namespace {
 
 constexpr int64_t kComparisonsAThread = 1 << 14;
 constexpr int64_t kLogarithmsAThread = 1 << 12;
+constexpr int64_t kSinesAThread = 1 << 10;
 
 float real(const Node& node, const char* name) { return static_cast<float>(node.attributes.real(name)); }
 
@@ -36,6 +40,19 @@ void lower_log(Lowering& lowering, const Node& node) {
                     });
 }
 
+/// oneDNN has no sine.
+void lower_circular(Lowering& lowering, const Node& node, float (*function)(float)) {
+  const int64_t count = lowering.shape(node.inputs[0]).elements();
+  lowering.function({lowering.plain_region(node.inputs[0])}, {lowering.define_plain(node.outputs[0])},
+                    [=](const Pointers& p) {
+                      const auto* x = p.get<const float>(0);
+                      auto* y = p.get<float>(1);
+                      parallel_for(count, kSinesAThread, [=](int64_t begin, int64_t end) {
+                        std::transform(x + begin, x + end, y + begin, function);
+                      });
+                    });
+}
+
 /// A loop of our own: the derivative of oneDNN's clipping is 0 at the limits.
 void lower_within(Lowering& lowering, const Node& node) {
   const int64_t count = lowering.shape(node.inputs[0]).elements();
@@ -59,6 +76,8 @@ void register_math(Kernels& kernels) {
     lower_function(lowering, node, dnnl::algorithm::eltwise_exp, 0, 0);
   });
   kernels.add("log", lower_log);
+  kernels.add("sin", [](Lowering& lowering, const Node& node) { lower_circular(lowering, node, std::sin); });
+  kernels.add("cos", [](Lowering& lowering, const Node& node) { lower_circular(lowering, node, std::cos); });
   kernels.add("pow", [](Lowering& lowering, const Node& node) {
     lower_function(lowering, node, dnnl::algorithm::eltwise_pow, 1, real(node, "exponent"));
   });

@@ -27,6 +27,8 @@ float real(const Node& node, const char* name) { return static_cast<float>(node.
 void register_math(Kernels& kernels) {
   kernels.add("exp", [](Lowering& lowering, const Node& node) { lower_math(lowering, node, exponentials); });
   kernels.add("log", [](Lowering& lowering, const Node& node) { lower_math(lowering, node, logarithms); });
+  kernels.add("sin", [](Lowering& lowering, const Node& node) { lower_math(lowering, node, sines); });
+  kernels.add("cos", [](Lowering& lowering, const Node& node) { lower_math(lowering, node, cosines); });
   kernels.add("pow", [](Lowering& lowering, const Node& node) {
     lower_math(lowering, node, [exponent = real(node, "exponent")](auto x, auto y, auto count, auto stream) {
       return powers(x, exponent, y, count, stream);

@@ -14,6 +14,14 @@ cudaError_t logarithms(const float* x, float* y, int64_t count, cudaStream_t str
   return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = logf(x[i]); });
 }
 
+cudaError_t sines(const float* x, float* y, int64_t count, cudaStream_t stream) {
+  return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = sinf(x[i]); });
+}
+
+cudaError_t cosines(const float* x, float* y, int64_t count, cudaStream_t stream) {
+  return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = cosf(x[i]); });
+}
+
 cudaError_t powers(const float* x, float exponent, float* y, int64_t count, cudaStream_t stream) {
   return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = powf(x[i], exponent); });
 }

@@ -11,6 +11,10 @@ namespace telar::cuda {
 cudaError_t exponentials(const float* x, float* y, int64_t count, cudaStream_t stream);
 /// y[i] = log x[i]
 cudaError_t logarithms(const float* x, float* y, int64_t count, cudaStream_t stream);
+/// y[i] = sin x[i]
+cudaError_t sines(const float* x, float* y, int64_t count, cudaStream_t stream);
+/// y[i] = cos x[i]
+cudaError_t cosines(const float* x, float* y, int64_t count, cudaStream_t stream);
 /// y[i] = x[i]^exponent
 cudaError_t powers(const float* x, float exponent, float* y, int64_t count, cudaStream_t stream);
 /// y[i] = min(max(x[i], least), most)
