@@ -37,7 +37,7 @@ inline Heard hear(std::span<const uint8_t> input) {
   Heard heard;
   if (input.empty()) return heard;
   const uint8_t choice = input[0];
-  CoordinatorOptions options{.job = "job", .workers = 2, .parts = 2, .lease_steps = 2};
+  CoordinatorOptions options{.job = "job", .workers = 2, .parts = 2, .sizes = {.lease = 2}};
   options.rhythm = (choice & 1U) != 0 ? Rhythm::rounds : Rhythm::free;
   options.backups = (choice & 2U) != 0 ? 1 : 0;
   options.staleness_bound = (choice & 4U) != 0 ? 1 : -1;

@@ -13,28 +13,38 @@ namespace {
 /// More steps than a training has.
 constexpr int64_t kMostWork = int64_t{1} << 40;
 
+/// Whether each step of the lease has a piece of work that is possible.
+bool are_works(const Lease& lease) {
+  return std::ssize(lease.works) == lease.end - lease.begin &&
+         std::ranges::all_of(lease.works, [](int64_t work) { return work >= 1 && work <= kMostWork; });
+}
+
 }  // namespace
 
 void check_lease(const Lease& lease, int64_t steps, int64_t parts) {
   if (lease.begin < 0 || lease.begin >= lease.end || lease.end > steps || lease.part < 0 ||
-      lease.part >= parts || lease.number < 0 || lease.number > kMostWork ||
+      lease.part >= parts || !are_works(lease) ||
       (!lease.places.empty() && std::ssize(lease.places) != lease.end - lease.begin + 1))
     throw user_error(
         "the coordinator leases part {} of batches {} to {}, but an epoch has {} batches of {} parts here; all processes must have the same data",
         lease.part, lease.begin, lease.end, steps, parts);
 }
 
-LeaseBook::LeaseBook(uint32_t epoch, int64_t first, int64_t steps, int64_t parts, int64_t lease_steps)
+LeaseBook::LeaseBook(uint32_t epoch, int64_t first, int64_t steps, int64_t parts, LeaseSizes sizes,
+                     int64_t works_before)
     : epoch_(epoch),
       steps_(steps),
       existing_(steps),
-      lease_steps_(lease_steps),
+      sizes_(sizes),
+      works_(works_before),
       done_before_(first),
       last_lease_((uint64_t{epoch} + 1) << 32),  // so that a late report of another epoch finds no lease
       next_(static_cast<size_t>(std::max<int64_t>(parts, 0)), first) {
-  if (first < 0 || first > steps || parts < 1 || lease_steps < 1)
-    throw user_error("Steps {} to {} in {} parts, leased {} at a time, are not possible", first, steps, parts,
-                     lease_steps);
+  if (first < 0 || first > steps || parts < 1 || sizes.work < 1 || sizes.lease < sizes.work ||
+      sizes.lease % sizes.work != 0 || works_before < 0)
+    throw user_error(
+        "Steps {} to {} in {} parts, leased {} at a time in pieces of {} from number {}, are not possible",
+        first, steps, parts, sizes.lease, sizes.work, works_before + 1);
 }
 
 std::optional<int64_t> LeaseBook::fresh_part(int64_t preferred, const Claims& claimed) const {
@@ -57,23 +67,31 @@ bool LeaseBook::available(int64_t preferred, const Claims& claimed) const {
 std::optional<Lease> LeaseBook::take(uint32_t member, int64_t preferred, const Claims& claimed) {
   Lease lease{.id = last_lease_ + 1, .epoch = epoch_};
   if (!returned_.empty()) {
-    // The earliest returned step of any part, then the steps of that part that follow it without a gap.
-    std::tie(lease.begin, lease.part) = *returned_.begin();
+    // The earliest returned step of any part, then the steps of that part that follow it without a gap: enough
+    // of them, and no part of a piece of work.
+    std::tie(lease.begin, lease.part) = returned_.begin()->first;
     lease.end = lease.begin;
-    while (lease.end - lease.begin < lease_steps_ && returned_.erase({lease.end, lease.part}) > 0)
-      ++lease.end;
+    for (auto next = returned_.begin(); next != returned_.end() && (std::ssize(lease.works) < sizes_.lease ||
+                                                                    lease.works.back() == next->second);
+         next = returned_.find({++lease.end, lease.part})) {
+      lease.works.push_back(next->second);
+      returned_.erase(next);
+    }
   } else if (const auto part = fresh_part(preferred, claimed)) {
     int64_t& next = next_[static_cast<size_t>(*part)];
     lease.part = *part;
     lease.begin = next;
-    lease.end = next = std::min({steps_, existing_, next + lease_steps_});
+    lease.end = next = std::min({steps_, existing_, next + sizes_.lease});
+    for (int64_t step = 0; step < lease.end - lease.begin; ++step)
+      lease.works.push_back(step % sizes_.work == 0 ? ++works_ : works_);
   } else {
     return std::nullopt;
   }
   last_lease_ = lease.id;
   Held& held = held_[member][lease.id];
   held.part = lease.part;
-  for (int64_t step = lease.begin; step < lease.end; ++step) held.steps.insert(held.steps.end(), step);
+  for (int64_t step = lease.begin; step < lease.end; ++step)
+    held.steps.emplace_hint(held.steps.end(), step, lease.works[static_cast<size_t>(step - lease.begin)]);
   return lease;
 }
 
@@ -98,7 +116,12 @@ std::optional<int64_t> LeaseBook::part_of(uint32_t member, uint64_t lease, int64
 }
 
 bool LeaseBook::done(uint32_t member, uint64_t lease, int64_t step) {
-  if (find(member, lease, step) == nullptr) return false;
+  const Held* held = find(member, lease, step);
+  if (held == nullptr) return false;
+  const auto at = held->steps.find(step);
+  if (at != held->steps.begin() && std::prev(at)->second == at->second)
+    throw user_error("the report of batch {} comes before that of batch {}, which is pushed with it", step,
+                     std::prev(at)->first);
   erase(member, lease, step);
   ++done_parts_[step];
   const auto parts = static_cast<int64_t>(next_.size());
@@ -112,8 +135,15 @@ bool LeaseBook::done(uint32_t member, uint64_t lease, int64_t step) {
 void LeaseBook::give_back(uint32_t member, uint64_t lease, int64_t step) {
   const Held* held = find(member, lease, step);
   if (held == nullptr) return;
-  returned_.emplace(step, held->part);
-  erase(member, lease, step);
+  const int64_t work = held->steps.at(step);
+  std::vector<int64_t> steps;
+  for (const auto& [other, of] : held->steps)
+    if (of == work) steps.push_back(other);
+  const int64_t part = held->part;
+  for (const int64_t other : steps) {
+    returned_.emplace(std::pair(other, part), work);
+    erase(member, lease, other);
+  }
 }
 
 int64_t LeaseBook::give_back_all(uint32_t member) {
@@ -122,7 +152,7 @@ int64_t LeaseBook::give_back_all(uint32_t member) {
   int64_t parts = 0;
   for (const auto& [id, held] : leases->second) {
     parts += static_cast<int64_t>(held.steps.size());
-    for (const int64_t step : held.steps) returned_.emplace(step, held.part);
+    for (const auto& [step, work] : held.steps) returned_.emplace(std::pair(step, held.part), work);
   }
   held_.erase(leases);
   return parts;

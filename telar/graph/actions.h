@@ -30,6 +30,9 @@ inline constexpr const char* kServers = "servers";
 struct ScheduledAction {
   ActionKind kind;
   int64_t every = 1;
+  /// Instead, it is done in the last step of each piece of work (Cooperation::work_steps), which has at most
+  /// `every` steps.
+  bool after_work = false;
   std::optional<int64_t> micro_batch = {};  ///< of a pipeline's batch
   std::string group = kAllWorkers;          ///< the workers with which it exchanges, if it does
   std::string store = {};                   ///< with which it exchanges; empty: with none
@@ -73,20 +76,25 @@ inline ScheduledAction update_shard() { return {.kind = kUpdateShard}; }
 /// Waits until every member's shard is updated: the parameters are then complete again.
 inline ScheduledAction wait_for_all() { return {.kind = kWaitForAll}; }
 
-/// Sends the gradient sums since the last push to the servers, in this payload.
+/// Sends the gradient sums of a piece of work, of at most `every` steps, to the servers, in this payload.
 inline ScheduledAction push_gradient(int64_t every = 1, std::string payload = {}, double share = 1) {
   return {.kind = kPushGradient,
           .every = every,
+          .after_work = true,
           .store = kServers,
           .payload = std::move(payload),
           .share = share};
 }
-/// Sends samples × (parameters at the last pull − parameters) to the servers.
+/// Sends samples × (parameters at the last pull − parameters) to the servers, after each piece of work.
 inline ScheduledAction push_difference(int64_t every) {
-  return {.kind = kPushDifference, .every = every, .store = kServers};
+  return {.kind = kPushDifference, .every = every, .after_work = true, .store = kServers};
 }
 /// Receives the servers' parameters.
 inline ScheduledAction pull(int64_t every = 1) { return {.kind = kPull, .every = every, .store = kServers}; }
+/// The same, after each piece of work.
+inline ScheduledAction pull_after_work(int64_t every) {
+  return {.kind = kPull, .every = every, .after_work = true, .store = kServers};
+}
 
 /// Of a pipeline stage: runs the gradient graph up to its `pause`, once its inputs are delivered. The
 /// micro-batches of a step pass in order.

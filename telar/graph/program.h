@@ -93,6 +93,7 @@ struct Cooperation {
   Kind kind = Kind::lockstep;
   int64_t backups = 0;     ///< of rounds: additional workers; the first contributions count
   int64_t staleness = -1;  ///< if free: batches by which a worker may be ahead of the slowest; -1: no limit
+  int64_t work_steps = 1;  ///< batches in a piece of work, which is pushed at once
 };
 
 /// What one parameter server keeps, and its update: an update graph over the pieces, by their names.

@@ -24,8 +24,6 @@ class Action {
   /// Of an action that computes gradients: computes them again, without consequences, to find out where a NaN
   /// comes from or how long the operations take.
   virtual void compute_again(StepContext& /*context*/) {}
-  /// Of an action that keeps something for a later step: completes it, because there is none.
-  virtual void flush(StepContext& /*context*/, const StepInputs& /*inputs*/, StepResult& /*result*/) {}
 };
 
 /// Where the files of actions/ add their actions.

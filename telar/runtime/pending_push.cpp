@@ -29,7 +29,7 @@ ServerExchange::Terms PendingPush::terms(float samples, bool then_pull, const St
   terms.pull = then_pull;
   terms.learning_rate =
       static_cast<float>(program_.learning_rate.value_or(static_cast<double>(inputs.learning_rate)));
-  terms.work = batches_ == 1 ? inputs.work : 0;  // several pieces of work have no number
+  terms.work = inputs.work;
   terms.push = true;
   if (rounds_) {
     terms.round = access_.next_round();

@@ -23,7 +23,6 @@ class PendingPush {
   void accrue_gradients();
   /// Adds the gradients of a step over `samples` samples, an arena in the device's memory.
   void add(const std::byte* gradients, int64_t samples);
-  bool empty() const { return batches_ == 0; }
 
   /// Pushes the gradients that were added since the last push, and records the outcome in `result`. With
   /// `then_pull`, also pulls the servers' parameters. `gradients`: of the last step.

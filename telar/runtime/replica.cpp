@@ -13,13 +13,13 @@ Replica::Replica(const Program& program, size_t worker, std::unique_ptr<Device> 
 void Replica::attach(SharedState& state) {
   context_.attach(state);
   for (const ScheduledAction& scheduled : context_.worker().schedule)
-    schedule_.push_back({scheduled.every, make_action(scheduled, context_)});
+    schedule_.push_back({scheduled, make_action(scheduled, context_)});
 }
 
 void Replica::run_schedule(const StepRequest& request) {
   context_.begin_step(request);
-  for (const auto& [every, action] : schedule_)
-    if (request.number % every == 0) action->run(context_);
+  for (const auto& [scheduled, action] : schedule_)
+    if (context_.is_due(scheduled)) action->run(context_);
 }
 
 WorkerStep Replica::train(const BatchView& part, const StepInputs& inputs, int64_t global_samples) {
@@ -48,12 +48,6 @@ bool Replica::result_is_due(bool early) const {
 StepResult Replica::finished() {
   if (!ahead_) throw run_error("there is no result, because no step was begun");
   return ahead_->finished();
-}
-
-StepResult Replica::flush(const StepInputs& inputs) {
-  StepResult result;
-  for (const Periodic& periodic : schedule_) periodic.action->flush(context_, inputs, result);
-  return result;
 }
 
 std::vector<double> Replica::evaluate(const BatchView& part) {

@@ -39,7 +39,6 @@ class Replica {
   bool result_is_due(bool early) const;
   StepResult finished();
   void pull() { context_.pending_push()->pull(); }
-  StepResult flush(const StepInputs& inputs);
   std::vector<double> evaluate(const BatchView& part);
   std::vector<float> predict(const BatchView& part);
   NonFinite find_non_finite(const BatchView& part, const StepInputs& inputs);
@@ -58,7 +57,7 @@ class Replica {
 
  private:
   struct Periodic {
-    int64_t every;
+    ScheduledAction scheduled;
     std::unique_ptr<Action> action;
   };
 

@@ -399,12 +399,6 @@ void Session::pull() {
   impl_->on_first([this] { impl_->replica(0).pull(); });
 }
 
-StepResult Session::flush(const StepInputs& inputs) {
-  StepResult result;
-  impl_->on_first([&] { result = impl_->replica(0).flush(inputs); });
-  return result;
-}
-
 std::vector<double> Session::evaluate(const BatchView& batch) {
   require_inputs(batch, impl_->inputs_);
   const auto parts = impl_->split(batch);

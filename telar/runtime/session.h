@@ -57,6 +57,8 @@ struct StepInputs {
   /// When the wait for the batch began; the step's phases begin then. Default: at the call.
   std::optional<std::chrono::steady_clock::time_point> waited_since = std::nullopt;
   int64_t work = 0;  ///< with parameter servers: StoreExchange::work
+  /// With parameter servers: the last step of that piece of work, in which it is pushed.
+  bool completes_work = true;
 };
 
 struct StepResult {
@@ -125,8 +127,6 @@ class Session {
   static constexpr size_t kStepsAhead = 4;
   /// With parameter servers: pulls their parameters.
   void pull();
-  /// With parameter servers: pushes what is pending and pulls their parameters.
-  StepResult flush(const StepInputs& inputs);
   /// Returns metric sums over the batch in evaluation mode. Changes nothing.
   std::vector<double> evaluate(const BatchView& batch);
   /// Returns the model's output [size, …] in evaluation mode.

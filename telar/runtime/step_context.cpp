@@ -99,9 +99,13 @@ WorkerStep StepContext::end_step() {
   return std::move(step_);
 }
 
+bool StepContext::is_due(const ScheduledAction& scheduled) const {
+  return scheduled.after_work ? request_.inputs.completes_work : request_.number % scheduled.every == 0;
+}
+
 bool StepContext::is_due(ActionKind kind) const {
   return std::ranges::any_of(worker().schedule, [&](const ScheduledAction& scheduled) {
-    return scheduled.kind == kind && request_.number % scheduled.every == 0;
+    return scheduled.kind == kind && is_due(scheduled);
   });
 }
 

@@ -118,7 +118,9 @@ class StepContext final : public HostOperations {
   WorkerStep end_step();
   const StepRequest& request() const { return request_; }
   WorkerStep& step() { return step_; }
-  /// Whether the schedule contains an action of this kind that is done in this step.
+  /// Whether the action is done in this step.
+  bool is_due(const ScheduledAction& scheduled) const;
+  /// Whether the schedule contains an action of this kind that is.
   bool is_due(ActionKind kind) const;
   /// What actions leave to later actions of the same step.
   struct Notes {

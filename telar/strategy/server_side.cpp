@@ -152,8 +152,9 @@ Option staleness_option() {
           "Maximum number of batches by which a worker may be ahead of the slowest one; it waits before it exceeds this number. -1: no limit."};
 }
 
-Cooperation free_within_staleness(const Attributes& options) {
-  return {.kind = Cooperation::Kind::free, .staleness = options.integer("staleness")};
+Cooperation free_within_staleness(const Attributes& options, int64_t work_steps) {
+  return {
+      .kind = Cooperation::Kind::free, .staleness = options.integer("staleness"), .work_steps = work_steps};
 }
 
 std::vector<Option> averaging_options() {
@@ -192,7 +193,7 @@ Program averaging_program(const std::string& strategy, const TrainingStep& step,
   servers.learning_rate = options.real("outer_learning_rate");
   return server_program(strategy, step, cluster,
                         {action::compute_gradient(), action::update_shard(), action::push_difference(every),
-                         action::pull(every)},
+                         action::pull_after_work(every)},
                         step.update, std::move(servers));
 }
 

@@ -17,7 +17,7 @@ StrategyType server_strategy(std::string name, std::string summary, std::vector<
 /// Of strategies without rounds: by how much a worker may be ahead of the slowest one.
 Option staleness_option();
 /// Each worker at its own pace, within the option `staleness`.
-Cooperation free_within_staleness(const Attributes& options);
+Cooperation free_within_staleness(const Attributes& options, int64_t work_steps);
 
 /// `more` and the options of strategies whose workers push gradients: `payload` and `share`.
 std::vector<Option> with_payload_options(std::vector<Option> more);

@@ -123,7 +123,8 @@ ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, const DataDecisio
       options_(std::move(options)),
       id_(id_of(options_.folder)),
       program_(job_program(job, spec)) {
-  if (options_.stream != nullptr) work_.emplace(*options_.stream, linger_seconds(job_.data));
+  if (options_.stream != nullptr)
+    work_.emplace(*options_.stream, linger_seconds(job_.data), cooperation_of(job_.strategy).work_steps);
   if (job_.strategy.elastic.min > 0) policy_.emplace(job_.strategy.elastic);
   fs::create_directories(options_.folder / "logs");
   if (starts_workers() && options_.security.token.empty()) options_.security.token = random_text();

@@ -38,20 +38,20 @@ void write_decided(DataJob& data, const Stream& stream) {
   if (!stream.ends().empty()) data.options.set("end", offsets_text(stream.ends()));
 }
 
-/// That each message is used once rests on two facts: a push has one batch, so a server can tell that it
-/// comes again; and a server that continues from an older snapshot ends the run, which only servers of this
-/// machine do for certain.
+/// A lease has the positions of all its batches, in one message.
+constexpr int64_t kMostAtOnce = 1000;
+
+/// That each message is used once rests on two facts: the batches of a push are leased together, so a server
+/// can tell that it comes again; and a server that continues from an older snapshot ends the run, which only
+/// servers of this machine do for certain.
 void check_leasing(const Job& job, const std::function<std::string(const std::string& key)>& where) {
   const std::string& strategy = job.strategy.name;
   const Attributes& options = job.strategy.options;
-  if (options.has("average_every"))
-    throw user_error(
-        "{}: on a stream, workers must push gradients, each of one batch, so that the servers can tell when one comes again; strategy {} averages parameters",
-        where("strategy.name"), strategy);
-  if (const int64_t batches = options.has("push_every") ? options.integer("push_every") : 1; batches > 1)
-    throw user_error(
-        "{}: on a stream, a push must be of one batch, so that the servers can tell when it comes again; it is {}",
-        where("strategy.push_every"), batches);
+  for (const char* every : {"push_every", "average_every"}) {
+    if (const int64_t batches = options.has(every) ? options.integer(every) : 1; batches > kMostAtOnce)
+      throw user_error("{}: on a stream, at most {} batches are pushed at once; it is {}",
+                       where(fmt::format("strategy.{}", every)), kMostAtOnce, batches);
+  }
   if (job.training.prequential.pass == "evaluation")
     throw user_error(
         "{}: the workers of strategy {} report the losses and accuracies of their training steps; choose training",

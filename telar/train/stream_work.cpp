@@ -1,16 +1,20 @@
 #include "telar/train/stream_work.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace telar {
 
 namespace {
 
-/// So many steps exist before a worker asks for them; the positions of more would only take memory.
+/// The positions of more steps than workers ask for would only take memory.
 constexpr int64_t kAhead = 64;
 constexpr double kStalled = 10;  // seconds
 
 }  // namespace
+
+StreamWork::StreamWork(const Stream& stream, double linger_seconds, int64_t at_once)
+    : stream_(stream), linger_(linger_seconds), ahead_(std::max(kAhead, at_once)) {}
 
 void StreamWork::begin(const StepRange& range) {
   const bool endless = !stream_.size(0);
@@ -30,7 +34,7 @@ std::vector<std::string> StreamWork::extend(int64_t unbegun, double now) {
   std::vector<std::string> found;
   ends_ = stream_.known_ends(places_.rbegin()->second);
   now_ = now;
-  while (places_.rbegin()->first < end_ && unbegun < kAhead) {
+  while (places_.rbegin()->first < end_ && unbegun < ahead_) {
     const bool idle = unbegun == 0 && linger_ > 0;
     const bool close = idle && waiting_since_ && now - *waiting_since_ >= linger_;
     std::optional<Position> end = stream_.next_end(places_.rbegin()->second, ends_, close);

@@ -18,8 +18,8 @@ namespace telar {
 class StreamWork {
  public:
   /// `linger_seconds`: of streams by arrival, how long a message waits for a batch to be full, while no other
-  /// batch waits for a worker. 0: for ever.
-  StreamWork(const Stream& stream, double linger_seconds) : stream_(stream), linger_(linger_seconds) {}
+  /// batch waits for a worker. 0: for ever. `at_once`: steps that a worker leases at once, if so many exist.
+  StreamWork(const Stream& stream, double linger_seconds, int64_t at_once);
 
   /// The steps of a range, of which none exist yet.
   void begin(const StepRange& range);
@@ -53,6 +53,7 @@ class StreamWork {
 
   const Stream& stream_;
   double linger_;
+  int64_t ahead_;    ///< so many steps exist before a worker asks for them
   int64_t end_ = 0;  ///< of the range
   /// Where steps begin: the first one that is not done, those that exist, and the one after them.
   std::map<int64_t, Position> places_;

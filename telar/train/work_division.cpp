@@ -7,13 +7,17 @@ namespace telar {
 
 namespace {
 
-/// The number of batches in a lease. If workers process whole batches, assigned on request, the number is
-/// small enough for each worker to get four leases even in a short epoch.
-int64_t lease_steps(const Cooperation& cooperation, int64_t workers, int64_t epoch_steps) {
+/// A lease is one piece of work, or if that is one batch, several. If workers process whole batches, assigned
+/// on request, a lease is small enough for each worker to get four even in a short epoch, and a piece of
+/// several batches small enough for each worker to get one.
+LeaseSizes lease_sizes(const Cooperation& cooperation, int64_t workers, int64_t epoch_steps) {
   constexpr int64_t kMost = 8;
-  if (cooperation.backups > 0) return 1;
-  if (parts_of(cooperation, workers) > 1) return kMost;
-  return std::clamp<int64_t>(epoch_steps / (4 * workers), 1, kMost);
+  const bool divides_batches = parts_of(cooperation, workers) > 1;
+  const int64_t own = std::max<int64_t>(1, divides_batches ? epoch_steps : epoch_steps / workers);
+  if (const int64_t work = std::min(cooperation.work_steps, own); work > 1)
+    return {.lease = work, .work = work};
+  if (cooperation.backups > 0) return {.lease = 1};
+  return {.lease = divides_batches ? kMost : std::clamp<int64_t>(own / 4, 1, kMost)};
 }
 
 }  // namespace
@@ -28,7 +32,7 @@ CoordinatorOptions division_of(const Cooperation& cooperation, int64_t workers, 
   options.backups = cooperation.backups;
   options.rhythm = cooperation.kind == Cooperation::Kind::rounds ? Rhythm::rounds : Rhythm::free;
   options.parts = parts_of(cooperation, workers);
-  options.lease_steps = lease_steps(cooperation, workers, epoch_steps);
+  options.sizes = lease_sizes(cooperation, workers, epoch_steps);
   options.staleness_bound = cooperation.staleness;
   return options;
 }

@@ -59,7 +59,8 @@ void WorkerLoop::work_on_epoch() {
     train(*batch, entries_.front());
     entries_.pop_front();
   }
-  if (!pending_.empty() && !source_.lost()) settle(session_.flush(inputs_of(epoch, pending_.back().step)));
+  // A piece of work that is not complete has not been pushed: it goes to others.
+  if (!pending_.empty() && !source_.lost()) source_.give_back(pending_.front().lease, pending_.front().step);
   pending_.clear();
 }
 
@@ -74,9 +75,11 @@ bool WorkerLoop::take_lease() {
   }
   epoch_ = lease->epoch;
   begun_ = true;
-  for (int64_t step = lease->begin; step < lease->end; ++step) {
+  for (size_t i = 0; i < lease->works.size(); ++i) {
+    const int64_t step = lease->begin + static_cast<int64_t>(i);
+    const bool completes = i + 1 == lease->works.size() || lease->works[i + 1] != lease->works[i];
     batches_.add(*lease, step);
-    entries_.push_back({lease->id, step, work_number(*lease, step, parts_in_batch_)});
+    entries_.push_back({lease->id, step, lease->works[i], completes});
   }
   return true;
 }
@@ -100,6 +103,7 @@ void WorkerLoop::train(const Batch& batch, const Entry& entry) {
   StepInputs inputs = inputs_of(batch.epoch, entry.step);
   inputs.samples = std::max<int64_t>(1, batch.size());  // for this worker's own update
   inputs.work = entry.work;
+  inputs.completes_work = entry.completes_work;
   const StepResult result = session_.train(view_of(batch), inputs);
   pending_.push_back({.lease = entry.lease,
                       .step = entry.step,

@@ -38,6 +38,7 @@ class WorkerLoop {
     uint64_t lease;
     int64_t step;
     int64_t work;
+    bool completes_work;
   };
 
   void work_on_epoch();

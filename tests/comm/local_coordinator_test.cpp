@@ -24,7 +24,7 @@ std::vector<StepDone> steps_of_epoch(LocalCoordinator& coordinator) {
 TEST(LocalCoordinator, InRoundsEachMemberHasItsPartOfEveryBatch) {
   std::optional<LocalCoordinator> coordinator;
   coordinator.emplace(
-      CoordinatorOptions{.workers = 2, .rhythm = Rhythm::rounds, .parts = 2, .lease_steps = 3});
+      CoordinatorOptions{.workers = 2, .rhythm = Rhythm::rounds, .parts = 2, .sizes = {.lease = 3}});
   std::vector<std::thread> threads;
   for (int w = 0; w < 2; ++w) {
     std::shared_ptr<WorkSource> source = coordinator->join("worker");
@@ -59,7 +59,7 @@ TEST(LocalCoordinator, InRoundsEachMemberHasItsPartOfEveryBatch) {
 }
 
 TEST(LocalCoordinator, TheWorkOfAMemberThatLeavesGoesToAnother) {
-  LocalCoordinator coordinator({.workers = 2, .lease_steps = 2});
+  LocalCoordinator coordinator({.workers = 2, .sizes = {.lease = 2}});
   coordinator.begin_epoch(0, 0, 4);
   auto leaving = coordinator.join("first");
   const auto staying = coordinator.join("second");

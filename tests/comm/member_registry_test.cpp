@@ -25,7 +25,7 @@ CoordinatorOptions rounds_of(int64_t workers, int64_t backups = 0) {
   options.backups = backups;
   options.rhythm = Rhythm::rounds;
   options.parts = workers;
-  options.lease_steps = 3;
+  options.sizes.lease = 3;
   return options;
 }
 
@@ -104,10 +104,14 @@ class Table {
 
 using Members = std::vector<uint32_t>;
 
+int64_t work_of(const Lease& lease, int64_t step) {
+  return lease.works.at(static_cast<size_t>(step - lease.begin));
+}
+
 CoordinatorOptions free_of(int64_t workers) {
   CoordinatorOptions options;
   options.workers = workers;
-  options.lease_steps = 2;
+  options.sizes.lease = 2;
   return options;
 }
 
@@ -133,7 +137,7 @@ TEST(MemberRegistry, StepsOfAStreamAreLeasedWithTheirPlacesWhenTheyExist) {
   const Lease again = *table.lease(b);
   EXPECT_EQ(again.begin, 6);
   EXPECT_EQ(again.places, (std::vector<std::string>{"p6", "p7"})) << "the same messages";
-  EXPECT_EQ(work_number(again, 6, 1), work_number(second, 6, 1));
+  EXPECT_EQ(again.works, second.works);
   EXPECT_EQ(table.lease(b)->places, (std::vector<std::string>{"p7", "p8"}));
   EXPECT_FALSE(table.lease(b).has_value());
 }
@@ -423,7 +427,7 @@ TEST(MemberRegistry, APieceOfWorkHasTheSameNumberWhoeverGetsIt) {
   CoordinatorOptions options;
   options.workers = 1;
   options.parts = 2;
-  options.lease_steps = 2;
+  options.sizes.lease = 2;
   Table table(options);
   std::vector<int64_t> numbers;
   const auto work = [&](uint32_t id, int64_t most) {
@@ -431,7 +435,7 @@ TEST(MemberRegistry, APieceOfWorkHasTheSameNumberWhoeverGetsIt) {
       const std::optional<Lease> lease = table.lease(id);
       if (!lease) return;
       for (int64_t step = lease->begin; step < lease->end; ++step) {
-        numbers.push_back(work_number(*lease, step, options.parts));
+        numbers.push_back(work_of(*lease, step));
         table.registry.done(id, {.lease = lease->id, .step = step});
       }
     }
@@ -449,9 +453,9 @@ TEST(MemberRegistry, APieceOfWorkHasTheSameNumberWhoeverGetsIt) {
     table.has_work(id);
     const std::optional<Lease> found = table.lease(id);
     ASSERT_TRUE(lost && found);
-    EXPECT_EQ(work_number(*lost, lost->begin, 2), work_number(*found, found->begin, 2));
+    EXPECT_EQ(work_of(*lost, lost->begin), work_of(*found, found->begin));
     for (int64_t step = found->begin; step < found->end; ++step) {
-      numbers.push_back(work_number(*found, step, 2));
+      numbers.push_back(work_of(*found, step));
       table.registry.done(id, {.lease = found->id, .step = step});
     }
     work(id, 100);
@@ -524,7 +528,7 @@ class Paced : public Table {
     CoordinatorOptions options;
     options.workers = 2;
     options.parts = 1;
-    options.lease_steps = 20;
+    options.sizes.lease = 20;
     options.staleness_bound = bound;
     return options;
   }

@@ -59,7 +59,7 @@ inline CoordinatorOptions coordinator_options(int64_t workers, Rhythm rhythm = R
   options.servers = {"127.0.0.1:7001", "127.0.0.1:7002"};
   options.workers = workers;
   options.parts = workers;
-  options.lease_steps = 4;
+  options.sizes.lease = 4;
   options.rhythm = rhythm;
   return options;
 }

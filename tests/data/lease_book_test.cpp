@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "support/sentences.h"
@@ -23,7 +25,7 @@ void expect_lease(const std::optional<Lease>& lease, int64_t part, int64_t begin
 }
 
 TEST(LeaseBook, GivesThePreferredPartFirstThenTheOneFurthestBehind) {
-  LeaseBook book(3, 2, 10, 3, 5);
+  LeaseBook book(3, 2, 10, 3, {.lease = 5});
   expect_lease(book.take(1, 1), 1, 2, 7);
   expect_lease(book.take(1, 1), 1, 7, 10);
   expect_lease(book.take(2, 0), 0, 2, 7);
@@ -38,7 +40,7 @@ TEST(LeaseBook, GivesThePreferredPartFirstThenTheOneFurthestBehind) {
 }
 
 TEST(LeaseBook, LeasesOnlyStepsThatExist) {
-  LeaseBook book(0, 2, 20, 2, 4);
+  LeaseBook book(0, 2, 20, 2, {.lease = 4});
   book.exist_before(2);
   EXPECT_FALSE(book.available(0));
   book.exist_before(5);
@@ -56,7 +58,7 @@ TEST(LeaseBook, LeasesOnlyStepsThatExist) {
 }
 
 TEST(LeaseBook, LeavesClaimedPartsToTheirMembers) {
-  LeaseBook book(0, 0, 4, 3, 4);
+  LeaseBook book(0, 0, 4, 3, {.lease = 4});
   const LeaseBook::Claims claimed{true, true, false};
   expect_lease(book.take(1, 0, claimed), 0, 0, 4);
   expect_lease(book.take(1, 0, claimed), 2, 0, 4);
@@ -67,7 +69,7 @@ TEST(LeaseBook, LeavesClaimedPartsToTheirMembers) {
 }
 
 TEST(LeaseBook, ReturnedWorkComesFirstInStepOrder) {
-  LeaseBook book(0, 0, 20, 2, 4);
+  LeaseBook book(0, 0, 20, 2, {.lease = 4});
   const Lease first = *book.take(1, 0);
   const Lease second = *book.take(2, 1);
   book.give_back(1, first.id, 2);
@@ -80,8 +82,27 @@ TEST(LeaseBook, ReturnedWorkComesFirstInStepOrder) {
   EXPECT_FALSE(book.done(1, first.id, 2)) << "it was given back";
 }
 
+TEST(LeaseBook, APieceOfWorkIsGivenBackAndLeasedAsAWhole) {
+  LeaseBook book(0, 0, 8, 1, {.lease = 3, .work = 3}, 40);
+  const Lease first = *book.take(1, 0);
+  EXPECT_EQ(first.works, (std::vector<int64_t>{41, 41, 41}));
+  const Lease second = *book.take(2, 0);
+  book.exist_before(7);
+  EXPECT_EQ(book.take(2, 0)->works, (std::vector<int64_t>{43})) << "of the steps that exist";
+  EXPECT_TRUE(book.done(1, first.id, 0));
+  book.give_back(1, first.id, 1);
+  book.give_back(1, first.id, 2);
+  book.give_back_all(2);
+  const Lease rest = *book.take(3, 0);
+  expect_lease(rest, 0, 1, 6);
+  EXPECT_EQ(rest.works, (std::vector<int64_t>{41, 41, 42, 42, 42})) << "whole pieces";
+  EXPECT_EQ(second.works, (std::vector<int64_t>{42, 42, 42}));
+  EXPECT_EQ(book.works(), 43);
+  expect_error([&] { book.done(3, rest.id, 2); }, {"batch 2", "before that of batch 1"});
+}
+
 TEST(LeaseBook, IgnoresReportsWithoutTheLease) {
-  LeaseBook book(0, 0, 4, 1, 4);
+  LeaseBook book(0, 0, 4, 1, {.lease = 4});
   const Lease lease = *book.take(7, 0);
   EXPECT_FALSE(book.done(8, lease.id, 0));
   EXPECT_FALSE(book.done(7, lease.id + 1, 0));
@@ -93,13 +114,13 @@ TEST(LeaseBook, IgnoresReportsWithoutTheLease) {
   EXPECT_EQ(book.part_of(7, lease.id, 1), 0);
   EXPECT_FALSE(book.part_of(7, lease.id, 0).has_value());
 
-  LeaseBook next(1, 0, 4, 1, 4);
+  LeaseBook next(1, 0, 4, 1, {.lease = 4});
   const Lease other = *next.take(7, 0);
   EXPECT_NE(other.id, lease.id) << "a late report from another epoch must match no lease";
 }
 
 TEST(LeaseBook, ALostMembersWorkIsGivenToOthers) {
-  LeaseBook book(0, 0, 3, 1, 3);
+  LeaseBook book(0, 0, 3, 1, {.lease = 3});
   const Lease lease = *book.take(1, 0);
   EXPECT_TRUE(book.done(1, lease.id, 1));
   EXPECT_TRUE(book.holds_work(1));
@@ -116,7 +137,7 @@ TEST(LeaseBook, ALostMembersWorkIsGivenToOthers) {
 }
 
 TEST(LeaseBook, DrainingEndsTheEpochAtAWholeBatch) {
-  LeaseBook book(0, 0, 100, 2, 4);
+  LeaseBook book(0, 0, 100, 2, {.lease = 4});
   const Lease lease = *book.take(1, 0);
   book.drain();
   EXPECT_FALSE(book.finished());
@@ -129,18 +150,21 @@ TEST(LeaseBook, DrainingEndsTheEpochAtAWholeBatch) {
   EXPECT_EQ(book.done_before(), 4);
   EXPECT_TRUE(book.finished());
 
-  LeaseBook untouched(0, 5, 100, 2, 4);
+  LeaseBook untouched(0, 5, 100, 2, {.lease = 4});
   untouched.drain();
   EXPECT_TRUE(untouched.finished());
   EXPECT_EQ(untouched.done_before(), 5);
 }
 
-TEST(LeaseBook, AnEpochWithoutStepsIsFinished) { EXPECT_TRUE(LeaseBook(0, 4, 4, 2, 1).finished()); }
+TEST(LeaseBook, AnEpochWithoutStepsIsFinished) {
+  EXPECT_TRUE(LeaseBook(0, 4, 4, 2, {.lease = 1}).finished());
+}
 
 TEST(LeaseBook, RefusesImpossibleEpochs) {
-  expect_error([] { LeaseBook(0, 5, 4, 1, 1); }, {"5", "4", "are not possible"});
-  expect_error([] { LeaseBook(0, 0, 4, 0, 1); }, {"0 parts"});
-  expect_error([] { LeaseBook(0, 0, 4, 1, 0); }, {"0 at a time"});
+  expect_error([] { LeaseBook(0, 5, 4, 1, {.lease = 1}); }, {"5", "4", "are not possible"});
+  expect_error([] { LeaseBook(0, 0, 4, 0, {.lease = 1}); }, {"0 parts"});
+  expect_error([] { LeaseBook(0, 0, 4, 1, {.lease = 0}); }, {"0 at a time"});
+  expect_error([] { LeaseBook(0, 0, 4, 1, {.lease = 4, .work = 3}); }, {"pieces of 3"});
 }
 
 /// Members that join, take leases, finish steps, give work back and leave in a random order; and a plain
@@ -152,7 +176,9 @@ class RandomMembers {
         parts_(static_cast<int64_t>(below(4)) + 1),
         first_(static_cast<int64_t>(below(5))),
         steps_(first_ + static_cast<int64_t>(below(40))),
-        book_(0, first_, steps_, parts_, static_cast<int64_t>(below(7)) + 1) {}
+        work_(static_cast<int64_t>(below(3)) + 1),
+        book_(0, first_, steps_, parts_,
+              {.lease = work_ * (static_cast<int64_t>(below(4)) + 1), .work = work_}) {}
 
   void run(bool failures) {
     for (int turn = 0; !book_.finished() && turn < 100'000; ++turn) {
@@ -185,6 +211,7 @@ class RandomMembers {
     uint64_t lease;
     int64_t step;
     int64_t part;
+    int64_t work;
   };
 
   size_t below(size_t bound) { return std::uniform_int_distribution<size_t>(0, bound - 1)(random_); }
@@ -194,22 +221,34 @@ class RandomMembers {
     const auto lease = book_.take(member, member % parts_);
     EXPECT_EQ(lease.has_value(), some);
     if (!lease) return;
-    for (int64_t step = lease->begin; step < lease->end; ++step, ++given_)
-      held_[member].push_back({lease->id, step, lease->part});
+    ASSERT_EQ(std::ssize(lease->works), lease->end - lease->begin);
+    std::map<int64_t, std::set<int64_t>> works;
+    for (int64_t step = lease->begin; step < lease->end; ++step, ++given_) {
+      const int64_t work = lease->works[static_cast<size_t>(step - lease->begin)];
+      held_[member].push_back({lease->id, step, lease->part, work});
+      works[work].insert(step);
+    }
+    for (const auto& [work, steps] : works) {
+      EXPECT_LE(std::ssize(steps), work_);
+      EXPECT_EQ(undone_.try_emplace(work, steps).first->second, steps) << "a piece is leased as a whole";
+    }
   }
 
   void end_one(uint32_t member, bool done) {
     auto& held = held_[member];
     EXPECT_EQ(book_.holds_work(member), !held.empty());
     if (held.empty()) return;
-    const auto one = held.begin() + static_cast<std::ptrdiff_t>(below(held.size()));
+    auto one = held.begin() + static_cast<std::ptrdiff_t>(below(held.size()));
+    one = std::ranges::find(held, one->work, &One::work);  // the first step of its piece
     if (done) {
       EXPECT_TRUE(book_.done(member, one->lease, one->step));
       ++done_[{one->step, one->part}];
+      undone_[one->work].erase(one->step);
+      held.erase(one);
     } else {
       book_.give_back(member, one->lease, one->step);
+      std::erase_if(held, [work = one->work](const One& other) { return other.work == work; });
     }
-    held.erase(one);
   }
 
   void check() {
@@ -228,9 +267,11 @@ class RandomMembers {
   int64_t parts_;
   int64_t first_;
   int64_t steps_;
+  int64_t work_;
   LeaseBook book_;
   std::map<uint32_t, std::vector<One>> held_;
   std::map<std::pair<int64_t, int64_t>, int> done_;
+  std::map<int64_t, std::set<int64_t>> undone_;  ///< steps of each piece of work that was leased
   size_t given_ = 0;
 };
 

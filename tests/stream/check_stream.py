@@ -277,9 +277,19 @@ def killed_workers_count_every_message_once(broker, folder):
     """With parameter servers: workers are killed again and again, then the coordinator, and the run goes on."""
     one_hot(folder, broker, "leased", 600)
     telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"))
-    run_folder = folder / "run"
-    train = [TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--resume", "--set",
-             "strategy={name: async_sgd, workers: 2, servers: 2, threads: [1]}"]
+    for strategy in ("async_sgd", "downpour, push_every: 3, fetch_every: 3", "async_local_sgd, average_every: 3",
+                     "parameter_averaging, average_every: 3"):
+        run_folder = folder / strategy.partition(",")[0]
+        train_while_workers_are_killed(run_folder, [
+            TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--resume", "--set",
+            "strategy={name: %s, workers: 2, servers: 2, threads: [1]}" % strategy])
+        expect(set(uses(run_folder).values()) == {2}, "%s: each message is used once in each epoch" % strategy)
+        # A step changes the weights of its own messages alone. A round averages them with those of the other worker.
+        if not strategy.startswith("parameter_averaging"):
+            expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "%s: the weights" % strategy)
+
+
+def train_while_workers_are_killed(run_folder, train):
     killed = 0
     process = start(*train)
     for kill_at in range(10, 240, 25):
@@ -292,8 +302,6 @@ def killed_workers_count_every_message_once(broker, folder):
     process.communicate()
     run(*train)
     expect(killed >= 4, "only %d workers were killed" % killed)
-    expect(set(uses(run_folder).values()) == {2}, "each message is used once in each epoch")
-    expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "the weights")
 
 
 def a_killed_broker_loses_nothing(_, folder):
@@ -313,7 +321,7 @@ def a_killed_broker_loses_nothing(_, folder):
 
 
 def storm(_, folder):
-    """Only by its name: TELAR_STORM faults (40), drawn at random. Workers, servers, the coordinator and the broker are killed,
+    """Only by its name: TELAR_STORM faults (40), drawn at random, of a training with TELAR_STORM_STRATEGY (async_sgd). Workers, servers, the coordinator and the broker are killed,
     the broker is frozen, its connections are cut; in the end each message has been used once in each epoch. A run that
     ends, as it must when a server does, is resumed."""
     with brokers.Store() as store, brokers.Broker(store) as broker:
@@ -326,7 +334,8 @@ def storm_around(broker, folder):
     run_folder = folder / "run"
     epochs = ["--set", "training.epochs=%d" % 400]
     train = [TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--resume", "--set",
-             "strategy={name: async_sgd, workers: 2, servers: 2, threads: [1]}", *epochs]
+             "strategy={name: %s, workers: 2, servers: 2, threads: [1]}" % os.environ.get("TELAR_STORM_STRATEGY", "async_sgd"),
+             *epochs]
     process = start(*train)
     weights_of_faults = {"worker": 6, "server": 4, "coordinator": 4, "broker": 4, "frozen": 4, "frozen for 8 s": 1, "cut": 4}
     counts = dict.fromkeys(weights_of_faults, 0)
@@ -775,7 +784,7 @@ data: {source: kafka, brokers: "%s", topic: small, shape: [4], end: now}
         (["data.start={offsets: [0]}"], 2, ["data.start has 1 offsets; topic 'small' has 2 partitions"]),
         (["data.start={timestamp: 2100-01-01T00:00Z}"], 2, ["partition 0", "do not know the offsets of times"]),
         (["data.end=never"], 2, ["data.end is never, so training.epoch_steps must say"]),
-        (["strategy={name: downpour, push_every: 3}"], 2, ["a push must be of one batch", "it is 3"]),
+        (["strategy={name: downpour, push_every: 1001}"], 2, ["at most 1000 batches are pushed at once", "it is 1001"]),
         (["data.kafka={sasl.password: hunter2}"], 2, ["sasl.password is a secret"]),
     ]
     output = telar("publish", "synthetic", "--brokers", broker.address, "--topic", "small", "--partitions", "3", code=2)

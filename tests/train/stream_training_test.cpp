@@ -304,16 +304,16 @@ TEST(StreamJob, MistakesAreSentences) {
                                "job.yaml");
                    }),
                    "follows the lag of a stream, but data.source is synthetic"));
-  expect_mistake_with_servers(
-      {"strategy.name=downpour", "strategy.push_every=4"},
-      "a push must be of one batch, so that the servers can tell when it comes again; it is 4");
-  expect_mistake_with_servers({"strategy.name=parameter_averaging", "strategy.average_every=1"},
-                              "strategy parameter_averaging averages parameters");
+  expect_mistake_with_servers({"strategy.name=downpour", "strategy.push_every=1001"},
+                              "at most 1000 batches are pushed at once; it is 1001");
+  expect_mistake_with_servers({"strategy.name=parameter_averaging", "strategy.average_every=2000"},
+                              "at most 1000 batches are pushed at once; it is 2000");
   expect_mistake_with_servers({"strategy.name=downpour", "strategy.payload=bf16"},
                               "what a payload leaves for later pushes would be lost");
   expect_mistake_with_servers({"strategy.name=async_sgd", "strategy.server_addresses=[\"a:1\"]"},
                               "the parameter servers are those that telar train starts");
-  for (const char* strategy : {"sync_ps", "async_sgd", "downpour"}) {
+  for (const char* strategy :
+       {"sync_ps", "async_sgd", "downpour", "parameter_averaging", "async_local_sgd"}) {
     const std::string workers = fmt::format("strategy={{name: {}, workers: 2}}", strategy);
     EXPECT_EQ(stream_mistake({workers}), "");
     EXPECT_EQ(stream_mistake({workers, "data.order=arrival", "data.linger_ms=20"}), "");

@@ -23,7 +23,7 @@ class StreamWorkOf {
     options.ends = std::move(ends);
     options.by_arrival = by_arrival;
     stream = std::make_unique<StreamBatches>(std::make_unique<test::MemoryLog>(topic), std::move(options));
-    work.emplace(*stream, linger);
+    work.emplace(*stream, linger, 1);
   }
   std::unique_ptr<StreamBatches> stream;
   std::optional<StreamWork> work;

@@ -79,9 +79,9 @@ void expect_trained(std::vector<Script*> workers, int64_t epochs) {
 
 /// The next epoch may begin between a worker's last report and its next question.
 TEST(WorkerLoop, AnEpochThatBeginsAtOnceHasItsOwnOrderOfSamples) {
-  Script script(1, {{.id = 1, .epoch = 0, .begin = 0, .end = 3},
-                    {.id = 2, .epoch = 0, .begin = 3, .end = 4, .number = 3},
-                    {.id = 3, .epoch = 1, .begin = 0, .end = 4, .number = 4}});
+  Script script(1, {{.id = 1, .epoch = 0, .begin = 0, .end = 3, .works = {1, 2, 3}},
+                    {.id = 2, .epoch = 0, .begin = 3, .end = 4, .works = {4}},
+                    {.id = 3, .epoch = 1, .begin = 0, .end = 4, .works = {5, 6, 7, 8}}});
   expect_trained({&script}, 2);
   EXPECT_EQ(script.steps, (std::vector<std::pair<uint64_t, int64_t>>{
                               {1, 0}, {1, 1}, {1, 2}, {2, 3}, {3, 0}, {3, 1}, {3, 2}, {3, 3}}));
@@ -89,10 +89,55 @@ TEST(WorkerLoop, AnEpochThatBeginsAtOnceHasItsOwnOrderOfSamples) {
 
 /// A worker that is killed between its push and its report has done work that another one gets.
 TEST(WorkerLoop, WorkWhoseReportWasLostIsNotAppliedAgain) {
-  Script killed(1, {{.id = 1, .epoch = 0, .begin = 0, .end = 3}});
-  Script other(2, {{.id = 2, .epoch = 0, .begin = 1, .end = 4, .number = 1}});
+  Script killed(1, {{.id = 1, .epoch = 0, .begin = 0, .end = 3, .works = {1, 2, 3}}});
+  Script other(2, {{.id = 2, .epoch = 0, .begin = 1, .end = 4, .works = {2, 3, 4}}});
   expect_trained({&killed, &other}, 1);
   EXPECT_EQ(other.steps, (std::vector<std::pair<uint64_t, int64_t>>{{2, 1}, {2, 2}, {2, 3}}));
+}
+
+/// The parameters of the servers after workers with these leases, one after the other, in an epoch of 4 steps.
+std::vector<float> trained_with(const std::string& strategy, const Attributes& options,
+                                std::vector<Script*> workers) {
+  const Cluster cluster{.devices = {DeviceSpec{}}, .servers = 1};
+  const TrainingStep step =
+      make_training_step(make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {6}, 3), {.batch = 8});
+  const DatasetPtr data = synthetic({.samples = 30, .features = {6}, .classes = 3, .seed = 3});
+  TrainerOptions training;
+  training.epochs = 1;
+  training.batch = 8;
+  training.schedule.base = 0.05;
+  const Program program = make_strategy(strategy, options)->rewrite(step, cluster);
+  LocalStoreServer server(program_updates());
+  const auto own = server.connect(0);
+  create_servers(only_store(program), {own.get()});
+  Session start(coordinator_program(program), cluster, {.seed = 2});
+  write_servers(only_store(program), {own.get()}, start, 0);
+  for (Script* worker : workers) {
+    const auto store = server.connect(worker->id());
+    const StoreAccess access{{store.get()}, {}};
+    Session session(program, cluster, {.seed = 2, .store = &access});
+    LeasedDataset batches(*data, training.batch, training.seed, training.shuffle, 1);
+    WorkerLoop(*worker, session, batches, 4, training, 1).run();
+  }
+  read_servers(only_store(program), {own.get()}, start);
+  return start.read_state("fc1.weight");
+}
+
+/// Of a push of several batches, some reports may be lost.
+TEST(WorkerLoop, APieceOfSeveralBatchesIsPushedOnceAndAtItsEnd) {
+  const std::vector<std::pair<std::string, Attributes>> strategies = {
+      {"downpour", {{"push_every", int64_t{2}}}}, {"async_local_sgd", {{"average_every", int64_t{2}}}}};
+  for (const auto& [strategy, options] : strategies) {
+    Script whole(1, {{.id = 1, .epoch = 0, .begin = 0, .end = 4, .works = {1, 1, 2, 2}}});
+    Script killed(1, {{.id = 1, .epoch = 0, .begin = 0, .end = 2, .works = {1, 1}}});
+    Script other(2, {{.id = 2, .epoch = 0, .begin = 1, .end = 4, .works = {1, 2, 2}}});
+    Script halves(1, {{.id = 1, .epoch = 0, .begin = 0, .end = 4, .works = {1, 1, 1, 2}}});
+    const std::vector<float> expected = trained_with(strategy, options, {&whole});
+    EXPECT_EQ(trained_with(strategy, options, {&killed, &other}), expected) << strategy;
+    // Of differences, one worker's pieces make none.
+    EXPECT_EQ(trained_with(strategy, options, {&halves}) == expected, strategy == "async_local_sgd")
+        << strategy;
+  }
 }
 
 /// A batch of a stream has no samples if all of its messages are damaged.
@@ -136,7 +181,7 @@ TEST(WorkerLoop, ABatchWithoutSamplesIsAStepThatChangesNothingAsWithoutServers) 
     write_servers(only_store(program), {own.get()}, expected, 0);
     Trainer(expected, training).fit(*open(), nullptr);
 
-    Script worker(1, {{.id = 1, .epoch = 0, .begin = 0, .end = 4, .places = places}});
+    Script worker(1, {{.id = 1, .epoch = 0, .begin = 0, .end = 4, .works = {1, 2, 3, 4}, .places = places}});
     const auto store = server.connect(worker.id());
     const StoreAccess access{{store.get()}, {}};
     Session session(program, cluster, {.seed = 2, .store = &access});

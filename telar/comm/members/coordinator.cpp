@@ -52,7 +52,7 @@ members::Reply reply_of(const MemberRegistry::AnswerValue& value) {
     message.set_begin((*lease)->begin);
     message.set_end((*lease)->end);
     message.set_part((*lease)->part);
-    message.set_number((*lease)->number);
+    for (const int64_t work : (*lease)->works) message.add_works(work);
     for (const std::string& place : (*lease)->places) message.add_places(place);
   } else if (const auto* round = std::get_if<std::optional<StoreRound>>(&value)) {
     members::Round& message = *reply.mutable_round();

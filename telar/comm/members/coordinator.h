@@ -8,6 +8,7 @@
 
 #include "telar/comm/network.h"
 #include "telar/core/latency_counts.h"
+#include "telar/data/lease_book.h"
 
 namespace telar {
 
@@ -26,8 +27,8 @@ struct CoordinatorOptions {
   int64_t workers = 1;               ///< contributions in a round; in `free`: members that work at once
   int64_t backups = 0;  ///< further members that work, too; a round takes the first `workers` that are ready
   Rhythm rhythm = Rhythm::free;
-  int64_t parts = 1;        ///< of each global batch
-  int64_t lease_steps = 8;  ///< batches in one lease
+  int64_t parts = 1;  ///< of each global batch
+  LeaseSizes sizes;   ///< of leases and of pieces of work
   /// For `free`: a member waits before it is more than this many batches ahead of the slowest (Ho et al.,
   /// 2013, stale synchronous parallel). -1: no limit.
   int64_t staleness_bound = -1;
@@ -35,7 +36,7 @@ struct CoordinatorOptions {
   /// For `rounds`: how long the first epoch waits for `workers` members, from the first request for work.
   double gather_seconds = 10;
   int64_t rounds_before = 0;  ///< number of the last round that the servers already know (of a resumed run)
-  /// The numbers of works begin behind it. A coordinator that may meet the workers of an earlier one chooses
+  /// The numbers of pieces of work begin behind it. A coordinator that may meet the workers of an earlier one chooses
   /// it at random, below 2^39: a late push of theirs is then no work of its own.
   int64_t works_before = 0;
   /// gets messages about members that join, leave, are lost or refused; from any thread; may be empty.

@@ -36,10 +36,10 @@ void check_figures(const PartDone& part) {
 }  // namespace
 
 MemberRegistry::MemberRegistry(const CoordinatorOptions& options)
-    : options_(options), steps_before_(options.works_before), last_round_(options.rounds_before) {
-  if (options.workers < 1 || options.backups < 0 || options.parts < 1 || options.lease_steps < 1)
-    throw user_error("{} workers, {} backups, {} parts and {} batches in a lease are not possible",
-                     options.workers, options.backups, options.parts, options.lease_steps);
+    : options_(options), works_before_(options.works_before), last_round_(options.rounds_before) {
+  if (options.workers < 1 || options.backups < 0 || options.parts < 1)
+    throw user_error("{} workers, {} backups and {} parts are not possible", options.workers, options.backups,
+                     options.parts);
 }
 
 uint32_t MemberRegistry::join(const std::string& name) {
@@ -207,7 +207,6 @@ void MemberRegistry::ask_lease(uint32_t id) {
   const LeaseBook::Claims claimed = claims();
   const bool some = finds_work(member, claimed);
   std::optional<Lease> lease = some ? book_->take(id, preferred(member), claimed) : std::nullopt;
-  if (lease) lease->number = steps_before_ + lease->begin - first_;
   if (lease && !places_.empty()) {
     const auto from = places_.begin() + (lease->begin - places_first_);
     lease->places.assign(from, from + (lease->end - lease->begin + 1));
@@ -288,9 +287,8 @@ void MemberRegistry::give_back(uint32_t id, uint64_t lease, int64_t step) {
 }
 
 void MemberRegistry::begin_epoch(uint32_t epoch, int64_t first, int64_t steps, const std::string& place) {
-  if (book_) steps_before_ += book_->done_before() - first_;
-  first_ = first;
-  book_.emplace(epoch, first, steps, options_.parts, options_.lease_steps);
+  if (book_) works_before_ = book_->works();
+  book_.emplace(epoch, first, steps, options_.parts, options_.sizes, works_before_);
   places_.clear();
   places_first_ = first;
   if (!place.empty()) {

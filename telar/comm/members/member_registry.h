@@ -148,13 +148,12 @@ class MemberRegistry {
   std::map<uint32_t, Member> members_;
   uint32_t last_id_ = 0;
   std::optional<LeaseBook> book_;
-  int64_t first_ = 0;  ///< step of the book
   /// Of an epoch with places: where the steps from places_first_ on begin, and where the last one that exists
   /// ends.
   std::deque<std::string> places_;
   int64_t places_first_ = 0;
   bool spares_leave_ = false;
-  int64_t steps_before_;  ///< given out by earlier books
+  int64_t works_before_;  ///< the number of the last piece of work before the book's
   bool gathered_ = false;
   std::optional<Time> first_asked_;
   uint64_t ready_so_far_ = 0;

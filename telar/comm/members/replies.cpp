@@ -35,7 +35,7 @@ std::optional<Lease> lease_of(const members::Lease& message) {
                .begin = message.begin(),
                .end = message.end(),
                .part = message.part(),
-               .number = message.number(),
+               .works = {message.works().begin(), message.works().end()},
                .places = {message.places().begin(), message.places().end()}};
 }
 

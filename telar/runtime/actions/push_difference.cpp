@@ -15,9 +15,6 @@ class PushDifference final : public Action {
     pending_.push_differences(then_pull, context.request().inputs, context.step().result);
     context.notes().pulled = then_pull;
   }
-  void flush(StepContext& /*context*/, const StepInputs& inputs, StepResult& result) override {
-    if (!pending_.empty()) pending_.push_differences(true, inputs, result);
-  }
 
  private:
   PendingPush& pending_;

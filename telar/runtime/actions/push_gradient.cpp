@@ -16,18 +16,12 @@ class PushGradient final : public Action {
   void run(StepContext& context) override {
     if (!context.step().result.finite) return;
     const bool then_pull = context.is_due(action::kPull);
-    push(context, then_pull, context.request().inputs, context.step().result);
+    pending_.push_gradients(then_pull, context.gradients().arena(), form_, context.request().inputs,
+                            context.step().result);
     context.notes().pulled = then_pull;
-  }
-  void flush(StepContext& context, const StepInputs& inputs, StepResult& result) override {
-    if (!pending_.empty()) push(context, true, inputs, result);
   }
 
  private:
-  void push(StepContext& context, bool then_pull, const StepInputs& inputs, StepResult& result) {
-    pending_.push_gradients(then_pull, context.gradients().arena(), form_, inputs, result);
-  }
-
   PendingPush& pending_;
   ServerExchange::Form form_;
 };

@@ -4,6 +4,10 @@ namespace telar {
 
 namespace {
 
+Cooperation free_with_averages(const Attributes& options) {
+  return free_within_staleness(options, options.integer("average_every"));
+}
+
 /// Each worker trains independently, with its own optimizer and at its own pace. Every k steps it pushes how
 /// far it has come since its last pull, Δ = xₚ − xᵢ, and the servers apply it on arrival: m ← μm + Δ,
 /// x ← x − lr·m. Then it pulls x (Liu et al., Asynchronous Local-SGD Training for Language Modeling, 2024).
@@ -14,7 +18,7 @@ class AsyncLocalSgd final : public Strategy {
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
                   const std::vector<OperationCost>& /*costs*/) const override {
     Program program = averaging_program("async_local_sgd", step, cluster, options_);
-    program.cooperation = free_within_staleness(options_);
+    program.cooperation = free_with_averages(options_);
     return program;
   }
 
@@ -32,7 +36,7 @@ void register_async_local_sgd(StrategyRegistry& registry) {
       "workers train on their own, and the servers apply each worker's progress on arrival every few steps",
       std::move(options), check_averaging);
   type.make = [](const Attributes& given) { return std::make_unique<AsyncLocalSgd>(given); };
-  type.cooperation = free_within_staleness;
+  type.cooperation = free_with_averages;
   registry.add(std::move(type));
 }
 

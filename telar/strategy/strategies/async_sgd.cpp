@@ -4,6 +4,8 @@ namespace telar {
 
 namespace {
 
+Cooperation free_with_each_batch(const Attributes& options) { return free_within_staleness(options, 1); }
+
 /// Asynchronous SGD on parameter servers. A worker computes the gradient g of a batch with its current
 /// parameters. The servers apply their optimizer to it on arrival, p ← update(p, ĝ), and the worker fetches
 /// the result. The updates by other workers since its last pull are the staleness of the gradient (Dean et
@@ -17,7 +19,7 @@ class AsyncSgd final : public Strategy {
     Program program = server_program(
         "async_sgd", step, cluster, {action::compute_gradient(), push_of(options_), action::pull()}, Graph(),
         make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
-    program.cooperation = free_within_staleness(options_);
+    program.cooperation = free_with_each_batch(options_);
     return program;
   }
 
@@ -31,7 +33,7 @@ void register_async_sgd(StrategyRegistry& registry) {
   StrategyType type = server_strategy("async_sgd", "the servers apply each worker's gradient on arrival",
                                       with_payload_options({staleness_option()}), check_payload);
   type.make = [](const Attributes& options) { return std::make_unique<AsyncSgd>(options); };
-  type.cooperation = free_within_staleness;
+  type.cooperation = free_with_each_batch;
   type.elastic = true;
   registry.add(std::move(type));
 }

@@ -4,6 +4,10 @@ namespace telar {
 
 namespace {
 
+Cooperation free_with_pushes(const Attributes& options) {
+  return free_within_staleness(options, options.integer("push_every"));
+}
+
 /// Downpour SGD (Dean et al., 2012, section 4.1 and appendix). In each step the worker alone does
 /// p ← p − lr·ĝ (if fetch_every > 1). Every push_every steps it sends the accrued gradients, the sum of the
 /// batches' means, to the servers, whose optimizer applies them on arrival. Every fetch_every steps it
@@ -23,7 +27,7 @@ class Downpour final : public Strategy {
     Program program = server_program(
         "downpour", step, cluster, std::move(schedule), fetch_every > 1 ? plain_update(step) : Graph(),
         make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
-    program.cooperation = free_within_staleness(options_);
+    program.cooperation = free_with_pushes(options_);
     return program;
   }
 
@@ -47,7 +51,7 @@ void register_downpour(StrategyRegistry& registry) {
                             staleness_option()}),
       check_payload);
   type.make = [](const Attributes& options) { return std::make_unique<Downpour>(options); };
-  type.cooperation = free_within_staleness;
+  type.cooperation = free_with_pushes;
   type.elastic = true;
   registry.add(std::move(type));
 }

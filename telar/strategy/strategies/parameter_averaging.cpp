@@ -4,7 +4,9 @@ namespace telar {
 
 namespace {
 
-Cooperation rounds_of_all(const Attributes& /*options*/) { return {.kind = Cooperation::Kind::rounds}; }
+Cooperation rounds_of_all(const Attributes& options) {
+  return {.kind = Cooperation::Kind::rounds, .work_steps = options.integer("average_every")};
+}
 
 /// Each worker trains independently, with its own optimizer. Every k steps the servers' parameters x move
 /// towards the mean of the workers' xᵢ, each weighted by its number of samples: Δ = Σ nᵢ(x − xᵢ)/Σ nᵢ, then
