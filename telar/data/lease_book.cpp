@@ -67,8 +67,8 @@ bool LeaseBook::available(int64_t preferred, const Claims& claimed) const {
 std::optional<Lease> LeaseBook::take(uint32_t member, int64_t preferred, const Claims& claimed) {
   Lease lease{.id = last_lease_ + 1, .epoch = epoch_};
   if (!returned_.empty()) {
-    // The earliest returned step of any part, then the steps of that part that follow it without a gap: enough
-    // of them, and no part of a piece of work.
+    // The earliest returned step of any part, then the steps of that part that follow it without a gap:
+    // enough of them, and whole pieces of work.
     std::tie(lease.begin, lease.part) = returned_.begin()->first;
     lease.end = lease.begin;
     for (auto next = returned_.begin(); next != returned_.end() && (std::ssize(lease.works) < sizes_.lease ||

@@ -53,8 +53,8 @@ class LeaseBook {
   /// unclaimed part. Empty when everything is leased or claimed.
   std::optional<Lease> take(uint32_t member, int64_t preferred, const Claims& claimed = {});
   /// Records that the lease's part of one batch was used. False when the member does not (or no longer) hold
-  /// the lease: the report must be ignored. The batches of a piece of work are reported in their order, so what
-  /// is left of it has no gap. Throws Error (user) for another order.
+  /// the lease: the report must be ignored. The batches of a piece of work are reported in their order, so
+  /// what is left of it has no gap. Throws Error (user) for another order.
   bool done(uint32_t member, uint64_t lease, int64_t step);
   /// The member will not do the piece of work of this step of its lease; another member gets what is not done
   /// of it.

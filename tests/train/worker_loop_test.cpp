@@ -95,7 +95,8 @@ TEST(WorkerLoop, WorkWhoseReportWasLostIsNotAppliedAgain) {
   EXPECT_EQ(other.steps, (std::vector<std::pair<uint64_t, int64_t>>{{2, 1}, {2, 2}, {2, 3}}));
 }
 
-/// The parameters of the servers after workers with these leases, one after the other, in an epoch of 4 steps.
+/// The parameters of the servers after workers with these leases, one after the other, in an epoch of 4
+/// steps.
 std::vector<float> trained_with(const std::string& strategy, const Attributes& options,
                                 std::vector<Script*> workers) {
   const Cluster cluster{.devices = {DeviceSpec{}}, .servers = 1};

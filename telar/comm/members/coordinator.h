@@ -36,8 +36,8 @@ struct CoordinatorOptions {
   /// For `rounds`: how long the first epoch waits for `workers` members, from the first request for work.
   double gather_seconds = 10;
   int64_t rounds_before = 0;  ///< number of the last round that the servers already know (of a resumed run)
-  /// The numbers of pieces of work begin behind it. A coordinator that may meet the workers of an earlier one chooses
-  /// it at random, below 2^39: a late push of theirs is then no work of its own.
+  /// The numbers of pieces of work begin behind it. A coordinator that may meet the workers of an earlier one
+  /// chooses it at random, below 2^39: a late push of theirs is then no work of its own.
   int64_t works_before = 0;
   /// gets messages about members that join, leave, are lost or refused; from any thread; may be empty.
   /// Members wait for it: it must not wait for a reader (ServiceLog).
