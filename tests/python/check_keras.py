@@ -542,8 +542,9 @@ class Masks(unittest.TestCase):
                 self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 1e-5)
 
     def test_strategies_that_divide_models(self):
-        for strategy, options in (("pipeline", {"stages": 2}), ("tensor", {"ways": 2})):
-            for name in ("left_padded_classifier", "tagger"):
+        for strategy, options, names in (("pipeline", {"stages": 2}, ("left_padded_classifier", "padded_transformer")),
+                                         ("tensor", {"ways": 2, "split": ["embedding*=rows", "*=columns"]}, ("padded_transformer",))):
+            for name in names:
                 keras.utils.set_random_seed(0)
                 _, loss, make = MODELS[name]()
                 batches = [make(n) for n in (6, 4, 5)]
