@@ -508,6 +508,16 @@ class Masks(unittest.TestCase):
 
         self.check(explicit, [self.with_holes(), RANDOM.integers(0, 7, (7, 1))], normal(7, 6, 3))
 
+        def of_input():
+            x, mask = keras.Input((6, 4)), keras.Input((6,), dtype="bool")
+            y = layers.GRU(4, return_sequences=True)(Takes()(x, mask=mask), mask=mask)
+            y = layers.MultiHeadAttention(2, 3)(y, y, attention_mask=layers.Lambda(lambda given: given[:, None, :])(mask))
+            return keras.Model([x, mask], layers.Dense(3)(y))
+
+        mask = RANDOM.uniform(size=(7, 6)) < 0.5
+        mask[:, 2] = True
+        self.check(of_input, [x, mask], normal(7, 6, 3))
+
     def test_losses_and_metrics(self):
         tokens, sequence = self.with_holes(), lambda: layers.LSTM(4, return_sequences=True)
         for loss, y, head, metrics in (

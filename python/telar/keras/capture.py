@@ -13,7 +13,7 @@ from telar.keras import losses
 from telar.keras.lowering import Lowering
 from telar.keras.values import Batch, Pending, Refusal, Value
 from telar.keras.variables import Variables
-from telar.keras.walking import OWN_CALLS, composed, with_masks
+from telar.keras.walking import OWN_CALLS, composed, dtype_of, with_masks
 from telar.loaded import as_input
 
 FUNCTIONAL = keras.src.models.functional.Functional
@@ -24,8 +24,8 @@ OWN_STEPS = ("train_step", "test_step", "predict_step", "compute_loss", "compute
 class Captured:
     """A model of Telar, and how it belongs to that of Keras.
 
-    inputs: name, element type, shape of a sample, and whether Keras has integers, of each input of the model, in Keras's
-    order; the element type of those that are not used is None.
+    inputs: name, element type, shape of a sample, and Keras's element type of each input of the model, in Keras's order; the
+    element type of those that are not used is None.
     names: of the inputs of the graphs. targets: what the losses compare the outputs with (telar.keras.losses.Target), by
     their position among the outputs. outputs: the shape of a sample of each; their predictions are one after another.
     variables: by name in Telar (telar.keras.variables.Held).
@@ -85,8 +85,8 @@ class Captured:
         if not self.masks:
             return {}
         inputs = {}
-        for (name, _, shape, integer), array in zip(self.inputs, given):
-            inputs[name] = of_shape(array, shape).astype(numpy.int32 if integer else numpy.float32)
+        for (name, _, shape, dtype), array in zip(self.inputs, given):
+            inputs[name] = of_shape(array, shape).astype(dtype)
         batch = Batch(inputs, len(given[0]))
         return {output: numpy.asarray(mask(batch)) != 0 for output, mask in self.masks.items()}
 
@@ -290,7 +290,7 @@ class Capture:
         names = ["loss", *[name for name, *_ in tracked]]
         built = _native.Model.of_graphs(self.model.name, *[low.graph for low in lows], variables.parameters.described(), names)
         used = {name: value for low in lows for name, value in low.inputs.items()}
-        inputs = [(p.name, None if p.name not in used else "i32" if used[p.name].integer else "f32", p.shape[1:], p.integer) for p in forms]
+        inputs = [(p.name, None if p.name not in used else "i32" if used[p.name].integer else "f32", p.shape[1:], dtype_of(p)) for p in forms]
         return Captured(built, inputs, self.names, self.targets, outputs, variables.all, self.reduction != "sum",
                         [(metric, output) for _, metric, output, _ in tracked], not lows[0].draws and not lows[0].statistics,
                         self.weights, self.masks)
@@ -303,9 +303,10 @@ class Capture:
         if not layered and self.x is None:
             raise Refusal(f"the inputs of {type(model).__name__} are not known before its first batch; train it first")
         batch = tree.flatten(self.x) if self.x is not None else inner.inputs
-        pending = [Pending("x" if i == 0 else f"x{i + 1}", extents_of(tensor, array),
-                           str(keras.backend.standardize_dtype(tensor.dtype)).startswith(("int", "uint")))
-                   for i, (tensor, array) in enumerate(zip(inner.inputs if layered else batch, batch))]
+        pending = []
+        for i, (tensor, array) in enumerate(zip(inner.inputs if layered else batch, batch)):
+            dtype = keras.backend.standardize_dtype(tensor.dtype)
+            pending.append(Pending("x" if i == 0 else f"x{i + 1}", extents_of(tensor, array), dtype.startswith(("int", "uint")), dtype == "bool"))
         if forms is not None:
             forms += pending
         given = tree.pack_sequence_as(inner.inputs if layered else self.x, pending)

@@ -48,13 +48,16 @@ class Value:
 
 @dataclasses.dataclass(eq=False)
 class Pending:
-    """An input of the model whose element type follows from its first use: tokens of an embedding, or numbers."""
+    """An input of the model whose element type follows from its first use: tokens of an embedding, or numbers.
+
+    integer, boolean: whether it has these to Keras.
+    """
 
     name: str
     shape: tuple
     integer: bool
+    boolean: bool = False
     mask: object = None
-    boolean = False
 
     def of_batch(self, batch):
         return batch.inputs[self.name]
