@@ -346,6 +346,7 @@ class Losses(unittest.TestCase):
         def weights(n):
             return RANDOM.uniform(0.5, 2, n).astype("float32")
 
+        self.run_loss("mse", lambda n: normal(n, 4), metrics=[], weights=lambda n: weights(n)[:, None])
         self.run_loss("mse", lambda n: normal(n, 4), weights=weights)
         self.run_loss("sparse_categorical_crossentropy", lambda n: classes(n, 4), activation="softmax", metrics=["accuracy"],
                       weights=weights)
@@ -356,12 +357,16 @@ class Losses(unittest.TestCase):
             tk.use(net).train_on_batch(normal(5, 5, 6), normal(5, 5, 4), sample_weight=weights(5))
 
     def test_weights_of_steps(self):
-        def weights(n):
-            return RANDOM.uniform(0, 2, (n, 5)).astype("float32")
+        for steps in (5, 1):
+            for loss, labels in ((keras.losses.SparseCategoricalCrossentropy(from_logits=True), lambda n: RANDOM.integers(0, 4, (n, 5))),
+                                 ("mse", lambda n: normal(n, 5, 4)),
+                                 (keras.losses.MeanSquaredError(reduction="mean_with_sample_weight"), lambda n: normal(n, 5, 4))):
+                self.run_loss(loss, labels, metrics=[], shape=(5, 6), weights=lambda n: RANDOM.uniform(0, 2, (n, steps)).astype("float32"))
 
-        for loss, labels in ((keras.losses.SparseCategoricalCrossentropy(from_logits=True), lambda n: RANDOM.integers(0, 4, (n, 5))),
-                             ("mse", lambda n: normal(n, 5, 4))):
-            self.run_loss(loss, labels, metrics=[], shape=(5, 6), weights=weights)
+    def test_sums_over_steps(self):
+        for loss, labels in ((keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum"), lambda n: RANDOM.integers(0, 4, (n, 5))),
+                             (keras.losses.MeanSquaredError(reduction="sum"), lambda n: normal(n, 5, 4))):
+            self.run_loss(loss, labels, metrics=[], shape=(5, 6))
 
     def test_means_over_weights(self):
         def weights(n):
@@ -376,8 +381,269 @@ class Losses(unittest.TestCase):
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         self.run_loss(loss, lambda n: classes(n, 5000), outputs=5000, metrics=[], weights=lambda n: RANDOM.uniform(0.5, 2, n))
 
+    def test_weighted_metrics_without_weights(self):
+        x, y = normal(7, 6), normal(7, 4)
+        nets = pair(lambda: keras.Sequential([keras.Input((6,)), layers.Dense(4)]), x,
+                    lambda net: net.compile("sgd", "mse", metrics=["mae"], weighted_metrics=["mae", "mse"]))
+        tk.use(nets[0])
+        found, right = (net.train_on_batch(x, y, return_dict=True) for net in nets)
+        self.assertEqual(list(found), list(right))
+        for name in right:
+            self.assertAlmostEqual(float(found[name]), float(right[name]), places=5, msg=name)
+
     def test_other_metrics_are_of_predictions(self):
         self.run_loss("binary_crossentropy", lambda n: classes(n, 2), 1, "sigmoid", [keras.metrics.AUC(), "precision"])
+
+
+class Masks(unittest.TestCase):
+    """Masks are made, passed on, stopped and used as by Keras. Models has whole models with masks."""
+
+    def check(self, net, x, y, loss="mse", compiled=None, steps=3, **options):
+        """Losses, metrics and values of a few steps."""
+        keras.utils.set_random_seed(0)
+        a, b = pair(net, x, lambda model: model.compile(keras.optimizers.SGD(0.1), loss, **(compiled or {})))
+        given = {} if "sample_weight" not in options else {"sample_weight": options.pop("sample_weight")}
+        tk.use(a, **options)
+        for _ in range(steps):
+            found, right = (model.train_on_batch(x, y, return_dict=True, **given) for model in (a, b))
+            for name in right:
+                self.assertAlmostEqual(float(found[name]), float(right[name]), delta=1e-5 * max(1, abs(right[name])), msg=name)
+        self.assertLess(largest_difference(a.get_weights(), b.get_weights()), 1e-5)
+
+    def embedded(self, *parts, steps=6):
+        return lambda: keras.Sequential([keras.Input((steps,), dtype="int32"), layers.Embedding(5, 4, mask_zero=True),
+                                         *[part() for part in parts]])
+
+    def with_holes(self, n=7, steps=6):
+        return RANDOM.integers(0, 3, (n, steps))
+
+    def test_recurrent_layers(self):
+        for kind in (layers.LSTM, layers.GRU, layers.SimpleRNN):
+            for options in ({}, {"go_backwards": True}, {"return_sequences": True}, {"return_sequences": True, "go_backwards": True},
+                            {"zero_output_for_mask": True}, {"zero_output_for_mask": True, "return_sequences": True},
+                            {"unroll": True, "return_sequences": True}):
+                with self.subTest(kind.__name__, **options):
+                    self.check(self.embedded(lambda: kind(5, **options), layers.Flatten, lambda: layers.Dense(3)), self.with_holes(), normal(7, 3))
+
+    def test_states(self):
+        def net(kind):
+            given = keras.Input((6,), dtype="int32")
+            x = layers.Embedding(5, 4, mask_zero=True)(given)
+            first, *states = kind(4, return_state=True)(x)
+            second = kind(4, return_sequences=True)(x, initial_state=states)
+            return keras.Model(given, layers.Dense(3)(layers.Concatenate()([first, *states, layers.Flatten()(second)])))
+
+        for kind in (layers.LSTM, layers.GRU, layers.SimpleRNN):
+            self.check(lambda: net(kind), self.with_holes(), normal(7, 3))
+
+    def test_cells_of_other_kinds(self):
+        for layer in (lambda: layers.GRU(5, reset_after=False), lambda: layers.LSTM(5, activation="relu", recurrent_activation="hard_sigmoid"),
+                      lambda: layers.GRU(5, reset_after=False, use_bias=False, go_backwards=True)):
+            self.check(self.embedded(layer, lambda: layers.Dense(3)), self.with_holes(), normal(7, 3))
+
+    def test_merging(self):
+        def net(kind, last):
+            given = keras.Input((6,), dtype="int32")
+            tables = [layers.Embedding(5, 4, mask_zero=True)(x) for x in (given, layers.Lambda(lambda x: x[:, ::1])(given))]
+            return keras.Model(given, layers.Dense(3)(last(kind(tables))))
+
+        for kind in (layers.Add, layers.Subtract, layers.Multiply, layers.Average, layers.Maximum, layers.Minimum, layers.Concatenate):
+            with self.subTest(kind.__name__):
+                self.check(lambda: net(lambda given: kind()(given), layers.LSTM(3)), self.with_holes(), normal(7, 3))
+        self.check(lambda: net(layers.Concatenate(), layers.GRU(3, return_sequences=True)), self.with_holes(), normal(7, 6, 3))
+        self.check(lambda: net(layers.Concatenate(axis=1), layers.LSTM(3)), self.with_holes(), normal(7, 3))
+
+    def test_attention(self):
+        def net(last, of=lambda x: layers.MultiHeadAttention(2, 3)(x, x)):
+            given = keras.Input((6,), dtype="int32")
+            x = layers.Embedding(5, 4, mask_zero=True)(given)
+            x = layers.LayerNormalization()(layers.Add()([x, of(x)]))
+            return keras.Model(given, layers.Dense(3)(last()(x)))
+
+        tokens = self.with_holes()
+        tokens[:, 0] = 1
+        self.check(lambda: net(layers.GlobalAveragePooling1D), tokens, normal(7, 3))
+        self.check(lambda: net(lambda: layers.LSTM(3), lambda x: layers.MultiHeadAttention(2, 3)(x, x, use_causal_mask=True)), tokens, normal(7, 3))
+        self.check(lambda: net(layers.Identity, lambda x: layers.Attention()([layers.Dense(4)(x), x])), tokens, normal(7, 6, 3))
+        # With PyTorch, Keras's own gradients are wrong where a query has no key: only the check of the first batch has right ones.
+        padding = numpy.where(numpy.arange(6) < numpy.array([6, 0, 3, 1, 2, 5, 4])[:, None], 2, 0)
+        steps = 1 if keras.backend.backend() == "torch" else 3
+        self.fit(lambda: net(layers.Flatten), padding, normal(7, 3), steps)
+
+    def fit(self, net, x, y, steps):
+        if steps > 1:
+            return self.check(net, x, y, steps=steps)
+        model = net()
+        model.compile("sgd", "mse")
+        return tk.use(model).train_on_batch(x, y)
+
+    def test_layers_that_stop_masks(self):
+        for stop in (lambda: layers.Reshape((6, 4)), lambda: layers.Conv1D(4, 1), lambda: layers.Lambda(lambda x: x * 1.0)):
+            sequence = lambda: layers.LSTM(3, return_sequences=True)
+            self.check(self.embedded(stop, sequence, lambda: layers.Dense(3)), self.with_holes(), normal(7, 6, 3))
+
+    def test_masks_of_layers_of_ones_own(self):
+        class Marks(layers.Layer):
+            def compute_mask(self, x, mask=None):
+                return ops.logical_and(ops.any(ops.greater(x, 0.3), axis=-1), ops.logical_not(ops.all(ops.less_equal(x, 0.1), axis=-1)))
+
+            def call(self, x):
+                return x
+
+        class Takes(layers.Layer):
+            def call(self, x, mask=None):
+                return x if mask is None else ops.where(ops.expand_dims(mask, -1), x, -2.0) * ops.cast(mask, "float32")[..., None]
+
+        x = normal(7, 6, 4)
+        sequence = lambda: layers.LSTM(4, return_sequences=True)
+        self.check(lambda: keras.Sequential([keras.Input((6, 4)), Marks(), sequence(), layers.Dense(3)]), x, normal(7, 6, 3))
+        self.check(lambda: keras.Sequential([keras.Input((6, 4)), layers.Dense(4), Marks(), layers.LSTM(4), layers.Dense(3)]), x, normal(7, 3))
+        self.check(self.embedded(Takes, layers.Flatten, lambda: layers.Dense(3)), self.with_holes(), normal(7, 3))
+
+        def explicit():
+            tokens, lengths = keras.Input((6,), dtype="int32"), keras.Input((1,), dtype="int32")
+            mask = layers.Lambda(lambda n: ops.less(ops.arange(6)[None], n))(lengths)
+            x = layers.LSTM(4, return_sequences=True)(layers.Embedding(5, 4)(tokens), mask=ops.logical_or(mask, ops.equal(tokens, 2)))
+            return keras.Model([tokens, lengths], layers.Dense(3)(x))
+
+        self.check(explicit, [self.with_holes(), RANDOM.integers(0, 7, (7, 1))], normal(7, 6, 3))
+
+        def of_input():
+            x, mask = keras.Input((6, 4)), keras.Input((6,), dtype="bool")
+            y = layers.GRU(4, return_sequences=True)(Takes()(x, mask=mask), mask=mask)
+            y = layers.MultiHeadAttention(2, 3)(y, y, attention_mask=layers.Lambda(lambda given: given[:, None, :])(mask))
+            return keras.Model([x, mask], layers.Dense(3)(y))
+
+        mask = RANDOM.uniform(size=(7, 6)) < 0.5
+        mask[:, 2] = True
+        self.check(of_input, [x, mask], normal(7, 6, 3))
+
+    def test_losses_and_metrics(self):
+        tokens, sequence = self.with_holes(), lambda: layers.LSTM(4, return_sequences=True)
+        for loss, y, head, metrics in (
+                ("sparse_categorical_crossentropy", RANDOM.integers(0, 3, (7, 6)), layers.Dense(3, activation="softmax"), ["accuracy"]),
+                ("categorical_crossentropy", numpy.eye(3)[RANDOM.integers(0, 3, (7, 6))], layers.Dense(3, activation="softmax"), ["accuracy"]),
+                ("binary_crossentropy", RANDOM.integers(0, 2, (7, 6, 1)), layers.Dense(1, activation="sigmoid"), ["accuracy", "mse"]),
+                (keras.losses.MeanSquaredError(reduction="sum"), normal(7, 6, 3), layers.Dense(3), ["mae", keras.metrics.RootMeanSquaredError()]),
+                (keras.losses.MeanSquaredError(reduction="mean_with_sample_weight"), normal(7, 6, 3), layers.Dense(3), [])):
+            config = head.get_config()
+            net = self.embedded(sequence, lambda: layers.Dense.from_config(config))
+            with self.subTest(str(loss)):
+                self.check(net, tokens, y, loss, {"metrics": metrics})
+                self.check(net, tokens, y, loss, sample_weight=RANDOM.uniform(0, 2, (7, 6)).astype("float32"))
+                if keras.backend.backend() == "tensorflow":  # Keras itself cannot multiply them with PyTorch
+                    self.check(net, tokens, y, loss, sample_weight=RANDOM.uniform(0, 2, (7, 1)).astype("float32"))
+        self.check(self.embedded(sequence, lambda: layers.Dense(3)), tokens * 0, normal(7, 6, 3))
+
+    def test_strategies(self):
+        """A loss that is divided by the mask's sum over the batch is that of one device."""
+        for strategy, options in (("mirrored", {"replicas": 2}), ("sharded", {"replicas": 3})):
+            for name in ("tagger", "padded_transformer", "left_padded_classifier"):
+                keras.utils.set_random_seed(0)
+                _, loss, make = MODELS[name]()
+                batches = [make(n) for n in (6, 4, 5, 6) * 5]
+                batches[1][0][:2] = 0  # one replica has padding only
+                nets = pair(lambda: MODELS[name]()[0], batches[0][0],
+                            lambda net: net.compile(keras.optimizers.SGD(0.05), loss, metrics=["accuracy"]))
+                tk.use(nets[0], strategy=strategy, **options)
+                tk.use(nets[1])
+                parallel, single = (losses_of(net, batches) for net in nets)
+                numpy.testing.assert_allclose(parallel, single, rtol=1e-5, err_msg=f"{name} {strategy}")
+                self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 1e-5)
+
+    def test_strategies_that_divide_models(self):
+        for strategy, options, names in (("pipeline", {"stages": 2}, ("left_padded_classifier", "padded_transformer")),
+                                         ("tensor", {"ways": 2, "split": ["embedding*=rows", "*=columns"]}, ("padded_transformer",))):
+            for name in names:
+                keras.utils.set_random_seed(0)
+                _, loss, make = MODELS[name]()
+                batches = [make(n) for n in (6, 4, 5)]
+                nets = pair(lambda: MODELS[name]()[0], batches[0][0], lambda net: net.compile(keras.optimizers.SGD(0.05), loss))
+                tk.use(nets[0], strategy=strategy, **options)
+                tk.use(nets[1])
+                divided, single = (losses_of(net, batches) for net in nets)
+                numpy.testing.assert_allclose(divided, single, rtol=1e-5, err_msg=f"{name} {strategy}")
+
+    def test_softmax(self):
+        class Masked(layers.Layer):
+            def __init__(self):
+                super().__init__()
+                self.softmax = layers.Softmax()
+
+            def call(self, x):
+                return self.softmax(x, mask=ops.greater(x, 0.2))
+
+        self.check(lambda: keras.Sequential([keras.Input((6, 4)), Masked(), layers.Flatten(), layers.Dense(3)]), normal(7, 6, 4), normal(7, 3))
+
+    def test_dropout_of_attention(self):
+        """Keras takes another function then, which gives zeros to a query without a key."""
+        def net():
+            given = keras.Input((6,), dtype="int32")
+            x = layers.Embedding(5, 4, mask_zero=True)(given)
+            return keras.Model(given, layers.Dense(3)(layers.Flatten()(layers.MultiHeadAttention(2, 3, dropout=0.3)(x, x))))
+
+        model = net()
+        model.compile("sgd", "mse")
+        tk.use(model).train_on_batch(self.with_holes(), normal(7, 3))  # compares loss, gradients and predictions
+
+    def test_many_steps(self):
+        back = lambda: layers.LSTM(4, return_sequences=True, go_backwards=True)
+        self.check(self.embedded(back, lambda: layers.GRU(4), lambda: layers.Dense(3), steps=300),
+                   RANDOM.integers(0, 3, (3, 300)), normal(3, 3), steps=1)
+
+    def test_bf16(self):
+        """Places of steps above 256 are not rounded, and what would be is refused."""
+        lengths, given = keras.Input((1,)), keras.Input((6, 4))
+        mask = layers.Lambda(lambda n: ops.less(ops.cast(ops.arange(6)[None], "float32"), n))(lengths)
+        model = keras.Model([given, lengths], layers.LSTM(3)(given, mask=mask))
+        model.compile("sgd", "mse")
+        with self.assertRaisesRegex(telar.Error, "bf16 would round"):
+            tk.use(model, precision="bf16").train_on_batch([normal(5, 6, 4), RANDOM.integers(0, 7, (5, 1))], normal(5, 3))
+
+        model = self.embedded(lambda: layers.LSTM(4), lambda: layers.Dense(3), steps=400)()
+        model.compile("sgd", "mse")
+        x = RANDOM.integers(0, 3, (3, 400))
+        try:
+            tk.use(model, precision="bf16").train_on_batch(x, normal(3, 3))
+        except telar.Error as error:
+            self.skipTest(str(error))
+        found = model.predict_on_batch(x)
+        tk.release(model)
+        numpy.testing.assert_allclose(found, model.predict_on_batch(x), atol=2e-2 * numpy.abs(found).max())
+
+    def test_file(self):
+        keras.utils.set_random_seed(0)
+        net, loss, make = MODELS["left_padded_classifier"]()
+        net.compile("adam", loss)
+        x, y = make(6)
+        tk.use(net).fit(x, y, verbose=0)
+        with tempfile.TemporaryDirectory() as folder:
+            tk.save(net, os.path.join(folder, "m.telar"))
+            loaded = telar.load(os.path.join(folder, "m.telar"))
+        numpy.testing.assert_allclose(loaded.predict(x), tk.release(net) or net.predict(x, verbose=0), atol=1e-6)
+
+    def test_what_is_refused(self):
+        class Marks(layers.Layer):
+            def compute_mask(self, x, mask=None):
+                return ops.any(ops.greater(x, 0.3), axis=-1)
+
+            def call(self, x):
+                return x
+
+        sequence = lambda: layers.LSTM(4, return_sequences=True)
+        for reason, net, x, y in (
+                ("mask that depends on what the model computes", self.embedded(Marks, sequence), self.with_holes(), normal(7, 6, 4)),
+                ("BatchNormalization takes its statistics", self.embedded(layers.BatchNormalization, sequence), self.with_holes(), normal(7, 6, 4)),
+                ("more than 512 steps", self.embedded(lambda: layers.LSTM(4), steps=513), self.with_holes(steps=513), normal(7, 4))):
+            with self.subTest(reason):
+                model = net()
+                model.compile("sgd", "mse")
+                with self.assertRaisesRegex(telar.Error, reason):
+                    tk.use(model).train_on_batch(x, y)
+        model = self.embedded(sequence)()
+        model.compile("sgd", "mse")
+        with self.assertRaisesRegex(telar.Error, "the output has a mask.*a file cannot say"):
+            tk.save(model, "/nowhere/m.telar")
 
 
 class SeveralOutputs(unittest.TestCase):
@@ -394,7 +660,8 @@ class SeveralOutputs(unittest.TestCase):
     def labels(self, n):
         return {"kind": classes(n, 4), "area": normal(n, 2), "image": normal(n, 2, 2, 3)}
 
-    def check(self, structure, label_structure, compiled, strategy="single", **options):
+    def check(self, structure, label_structure, compiled, strategy="single", weights=None, **options):
+        """weights: a function of the number of samples that gives sample_weight."""
         keras.utils.set_random_seed(0)
         # With TensorFlow, Keras's loss of one output is the mean of the batches' means; Telar's is that of the samples.
         size = 15 if keras.backend.backend() == "tensorflow" else 13
@@ -404,7 +671,8 @@ class SeveralOutputs(unittest.TestCase):
         for net in nets:
             net.compile(keras.optimizers.SGD(0.1, momentum=0.9), **compiled)
         tk.use(nets[0], strategy=strategy, **options)
-        found, right = (net.fit(x, label_structure(y), batch_size=5, epochs=2, shuffle=False, verbose=0).history for net in nets)
+        given = {"sample_weight": weights(size)} if weights else {}
+        found, right = (net.fit(x, label_structure(y), batch_size=5, epochs=2, shuffle=False, verbose=0, **given).history for net in nets)
         self.assertEqual(list(found), list(right))
         for name in right:
             numpy.testing.assert_allclose(found[name], right[name], rtol=1e-4, atol=1e-6, err_msg=name)
@@ -430,6 +698,40 @@ class SeveralOutputs(unittest.TestCase):
         as_list = lambda named: [named["kind"], named["area"], named["image"]]
         self.check(dict, dict, {"loss": loss, "loss_weights": weights, "metrics": {"kind": ["accuracy"], "area": ["mse", "mae"]}})
         self.check(as_list, dict, {"loss": loss, "metrics": {"area": ["mae"]}})
+
+    def test_weights_of_samples(self):
+        as_list = lambda named: [named["kind"], named["area"], named["image"]]
+        of_samples = lambda n: RANDOM.uniform(0, 2, n).astype("float32")
+        of_each = lambda n: {"kind": of_samples(n), "area": of_samples(n), "image": RANDOM.uniform(0, 2, (n, 2, 2)).astype("float32")}
+        loss = {"kind": "sparse_categorical_crossentropy", "area": "mse", "image": "mae"}
+        for structure, weights, compiled in (
+                (as_list, lambda n: as_list(of_each(n)),
+                 {"loss": as_list(loss), "loss_weights": [1.0, 0.3, 2.0], "metrics": [["accuracy"], ["mae"], []]}),
+                (dict, of_each, {"loss": loss, "loss_weights": {"kind": 2.0, "area": 0.5, "image": 1.0}}),
+                (dict, of_each, {"loss": loss | {"area": keras.losses.MeanSquaredError(reduction="mean_with_sample_weight")}})):
+            self.check(structure, structure, compiled, "mirrored", weights, replicas=2)
+        both = lambda named: [named["kind"], named["area"]]
+        self.check(both, both, {"loss": ["sparse_categorical_crossentropy", "mse"]}, weights=of_samples)
+
+    def test_weights_with_masks(self):
+        def net():
+            given = keras.Input((6,), dtype="int32")
+            x = layers.Embedding(5, 4, mask_zero=True)(given)
+            steps, last = layers.GRU(4, return_sequences=True)(x), layers.LSTM(3)(x)
+            return keras.Model(given, [layers.Dense(3, name="tags")(steps), layers.Dense(2, name="whole")(last)])
+
+        x, y = RANDOM.integers(0, 3, (8, 6)), [RANDOM.integers(0, 3, (8, 6)), normal(8, 2)]
+        weights = [RANDOM.uniform(0, 2, (8, 6)).astype("float32"), RANDOM.uniform(0, 2, 8).astype("float32")]
+        nets = pair(net, x, lambda model: model.compile(
+            keras.optimizers.SGD(0.1), [keras.losses.SparseCategoricalCrossentropy(from_logits=True), "mse"], loss_weights=[0.5, 2.0],
+            metrics=[["accuracy"], ["mae"]]))
+        tk.use(nets[0], strategy="mirrored", replicas=2)
+        for given in ({}, {"sample_weight": weights}):
+            for _ in range(3):
+                found, right = (model.train_on_batch(x, y, return_dict=True, **given) for model in nets)
+                for name in right:
+                    self.assertAlmostEqual(float(found[name]), float(right[name]), places=5, msg=name)
+        self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 1e-5)
 
     def test_one_loss_for_all(self):
         both = lambda named: [named["area"], named["image"]]
@@ -874,8 +1176,6 @@ class Hostile(unittest.TestCase):
             return keras.Model(x, [layers.Dense(3)(x), layers.Dense(3)(x)])
 
         two = [normal(10, 3)] * 2
-        self.assert_refused("weights, and the model several outputs", net=net, data=(normal(10, 6), two), loss=["mse", "mse"],
-                            sample_weight=numpy.ones(10))
         self.assert_refused("Telar adds means", net=net, data=(normal(10, 6), two),
                             loss=["mse", keras.losses.MeanSquaredError(reduction="sum")])
 
@@ -897,21 +1197,6 @@ class Hostile(unittest.TestCase):
 
         self.fit(net=net)
 
-    def test_masks_of_embeddings(self):
-        tokens = RANDOM.integers(0, 9, (10, 6))
-        self.assert_refused("mask", lambda: layers.Embedding(9, 4, mask_zero=True), lambda: layers.LSTM(4), data=(tokens, normal(10, 3)))
-        self.assert_refused("mask", layers.Masking, lambda: layers.LSTM(4), shape=(5, 4))
-
-    def test_masks_of_a_layer_of_ones_own(self):
-        class Masks(layers.Layer):
-            def compute_mask(self, inputs, previous_mask):
-                return inputs[..., 0] != 0
-
-            def call(self, x):
-                return x
-
-        self.assert_refused("compute_mask of its own", Masks, lambda: layers.LSTM(4), shape=(5, 4))
-
     def test_state_from_batch_to_batch(self):
         def net():
             return keras.Sequential([keras.Input(batch_shape=(5, 4, 3)), layers.LSTM(4, stateful=True), layers.Dense(3)])
@@ -923,9 +1208,9 @@ class Hostile(unittest.TestCase):
             tk.use(model).fit(normal(5, 4, 3), normal(5, 3), batch_size=5, verbose=0)
 
     def test_options_of_recurrent_layers(self):
-        for options, reason in (({"recurrent_dropout": 0.2}, "recurrent_dropout"), ({"activation": "relu"}, "activations")):
-            self.assert_refused(reason, lambda: layers.LSTM(4, **options), shape=(5, 4))
-        self.assert_refused("reset_after", lambda: layers.GRU(4, reset_after=False), shape=(5, 4))
+        self.assert_refused("recurrent_dropout", lambda: layers.LSTM(4, recurrent_dropout=0.2), shape=(5, 4))
+        for layer in (lambda: layers.LSTM(4, activation="relu"), lambda: layers.GRU(4, reset_after=False)):
+            self.fit(layer, shape=(5, 4))
         for kind in (layers.LSTM, layers.GRU):
             self.fit(lambda: kind(4, unroll=True), shape=(5, 4))
 

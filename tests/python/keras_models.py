@@ -178,3 +178,105 @@ def subclassed():
             return self.second(self.dropout(self.first(x), training=training))
 
     return Net(), keras.losses.SparseCategoricalCrossentropy(from_logits=True), lambda n: (normal(n, 8), classes(n, 3))
+
+
+def padded(n, steps=8, vocabulary=30, left=False):
+    """Tokens of sentences of all lengths, whose padding is 0; with three and more, one has only padding."""
+    tokens = RANDOM.integers(1, vocabulary, (n, steps))
+    for row, length in zip(tokens, RANDOM.integers(1, steps + 1, n)):
+        row[slice(0, steps - length) if left else slice(length, None)] = 0
+    tokens[2:3] = 0
+    return tokens
+
+
+@model
+def padded_classifier():
+    """As in Keras's guide to masking and padding."""
+    net = keras.Sequential([keras.Input((8,), dtype="int32"), layers.Embedding(30, 16, mask_zero=True), layers.LSTM(12),
+                            layers.Dense(2, activation="softmax")])
+    return net, "sparse_categorical_crossentropy", lambda n: (padded(n), classes(n, 2))
+
+
+@model
+def left_padded_classifier():
+    """With the padding of pad_sequences(), which is before the words."""
+    inputs = keras.Input((8,))
+    x = layers.Embedding(30, 16, mask_zero=True)(inputs)
+    x = layers.Bidirectional(layers.LSTM(8, return_sequences=True))(x)
+    x = layers.Dropout(0.0)(layers.GRU(8)(x))
+    return keras.Model(inputs, layers.Dense(1, activation="sigmoid")(x)), "binary_crossentropy", lambda n: (
+        padded(n, left=True), classes(n, 2))
+
+
+@model
+def tagger():
+    """As in Keras's ner_transformers, with recurrent layers: a label for each word, and none for the padding."""
+    net = keras.Sequential([
+        keras.Input((8,), dtype="int32"), layers.Embedding(30, 16, mask_zero=True),
+        layers.Bidirectional(layers.GRU(8, return_sequences=True)), layers.TimeDistributed(layers.Dense(5, activation="softmax"))])
+    return net, "sparse_categorical_crossentropy", lambda n: (padded(n), RANDOM.integers(0, 5, (n, 8)))
+
+
+class MaskedBlock(layers.Layer):
+    """An encoder of a transformer as in Keras's neural_machine_translation_with_transformer."""
+
+    def __init__(self):
+        super().__init__()
+        self.supports_masking = True
+        self.attention, self.first, self.second = layers.MultiHeadAttention(2, 8), layers.LayerNormalization(), layers.LayerNormalization()
+        self.dense = keras.Sequential([layers.Dense(24, activation="relu"), layers.Dense(16)])
+        self.add = layers.Add()
+
+    def call(self, inputs, mask=None):
+        padding = None if mask is None else ops.cast(mask[:, None, :], dtype="int32")
+        attended = self.attention(query=inputs, value=inputs, key=inputs, attention_mask=padding)
+        x = self.first(inputs + attended)
+        return self.second(self.add([x, self.dense(x)]))
+
+
+@model
+def padded_transformer():
+    inputs = keras.Input((8,), dtype="int32")
+    x = layers.Embedding(30, 16, mask_zero=True)(inputs)
+    x = MaskedBlock()(MaskedBlock()(x))
+    return keras.Model(inputs, layers.Dense(5)(x)), keras.losses.SparseCategoricalCrossentropy(from_logits=True), lambda n: (
+        padded(n), RANDOM.integers(0, 5, (n, 8)))
+
+
+@model
+def mean_of_words():
+    net = keras.Sequential([keras.Input((8,), dtype="int32"), layers.Embedding(30, 16, mask_zero=True), layers.GlobalAveragePooling1D(),
+                            layers.Dense(16, activation="relu"), layers.Dense(1, activation="sigmoid")])
+
+    def make(n):
+        tokens = padded(n)
+        tokens[:, 0] = 1  # of a sentence without words, Keras's mean is not a number
+        return tokens, classes(n, 2)
+
+    return net, "binary_crossentropy", make
+
+
+@model
+def masked_numbers():
+    """A series with steps that are missing."""
+    net = keras.Sequential([keras.Input((9, 3)), layers.Masking(-1.0), layers.LSTM(8, return_sequences=True), layers.SimpleRNN(6),
+                            layers.Dense(1)])
+
+    def make(n):
+        x = normal(n, 9, 3)
+        x[RANDOM.uniform(size=(n, 9)) < 0.4] = -1.0
+        return x, normal(n, 1)
+
+    return net, "mse", make
+
+
+@model
+def translator():
+    """As in Keras's lstm_seq2seq, with padding and attention."""
+    source, target = keras.Input((7,), dtype="int32"), keras.Input((6,), dtype="int32")
+    encoded, *states = layers.LSTM(8, return_sequences=True, return_state=True)(layers.Embedding(20, 8, mask_zero=True)(source))
+    decoded = layers.LSTM(8, return_sequences=True)(layers.Embedding(15, 8, mask_zero=True)(target), initial_state=states)
+    x = layers.Concatenate()([decoded, layers.Attention()([decoded, encoded])])
+    net = keras.Model([source, target], layers.Dense(15, activation="softmax")(x))
+    return net, "sparse_categorical_crossentropy", lambda n: (
+        [padded(n, 7, 20), padded(n, 6, 15)], RANDOM.integers(0, 15, (n, 6)))

@@ -34,6 +34,11 @@ def softmax(low, x, axis=-1):
     return Value(id, x.shape, order=x.order, logits=x if axis == x.rank - 1 else None)
 
 
+def masked_softmax(low, x, mask, axis, lowest):
+    """The softmax of what the mask (1 or 0) leaves; what it does not is 0. lowest: what masked numbers are before."""
+    return low.mul(softmax(low, low.where(mask, x, lowest), axis), mask)
+
+
 def log_softmax(low, x, axis=-1):
     x = low.number(x)
     shifted = low.sub(x, low.reduced("reduce_max", x, [axis], keepdims=True))

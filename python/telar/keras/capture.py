@@ -11,9 +11,9 @@ from keras import tree
 from telar import _native
 from telar.keras import losses
 from telar.keras.lowering import Lowering
-from telar.keras.values import Pending, Refusal, Value
+from telar.keras.values import Batch, Pending, Refusal, Value
 from telar.keras.variables import Variables
-from telar.keras.walking import OWN_CALLS, composed, outputs_of
+from telar.keras.walking import OWN_CALLS, composed, dtype_of, with_masks
 from telar.loaded import as_input
 
 FUNCTIONAL = keras.src.models.functional.Functional
@@ -24,13 +24,15 @@ OWN_STEPS = ("train_step", "test_step", "predict_step", "compute_loss", "compute
 class Captured:
     """A model of Telar, and how it belongs to that of Keras.
 
-    inputs: name and element type of each input of the model, in Keras's order; of those that are not used, None.
+    inputs: name, element type, shape of a sample, and Keras's element type of each input of the model, in Keras's order; the
+    element type of those that are not used is None.
     names: of the inputs of the graphs. targets: what the losses compare the outputs with (telar.keras.losses.Target), by
     their position among the outputs. outputs: the shape of a sample of each; their predictions are one after another.
     variables: by name in Telar (telar.keras.variables.Held).
     mean: whether the loss is a mean over the samples, not their sum. tracked: metrics of Keras whose sums follow the
-    loss in the graphs' metrics. alike: whether training and evaluation compute the same prediction.
-    weighted: the shape of a sample's weights, or None. by_weights: whether the loss is divided by their sum.
+    loss in the graphs' metrics, each with its output, or None. alike: whether training and evaluation compute the same
+    prediction. weights: by output, of the losses that have some: their shape for a sample, and the loss's reduction.
+    masks: by output, functions that give them of a telar.keras.values.Batch.
     """
 
     model: object
@@ -42,16 +44,16 @@ class Captured:
     mean: bool
     tracked: list
     alike: bool
-    weighted: tuple
-    by_weights: bool
+    weights: dict
+    masks: dict
 
-    def arrays(self, x, y=None, weight=None):
-        """A batch as arrays by the names of the graphs' inputs."""
+    def arrays(self, x, y=None, weights=None):
+        """A batch as arrays by the names of the graphs' inputs. weights: of the samples, by output."""
         found = {}
         given = tree.flatten(x)
         if len(given) != len(self.inputs):
             raise Refusal(f"the batch has {len(given)} inputs, but the model has {len(self.inputs)}")
-        for (name, dtype, shape), array in zip(self.inputs, given):
+        for (name, dtype, shape, _), array in zip(self.inputs, given):
             if dtype is not None:
                 found[name] = as_input(as_whole(array, name) if dtype == "i32" else of_shape(array, shape), dtype, name)
         if y is None:
@@ -59,26 +61,43 @@ class Captured:
         labels = tree.flatten(y)
         if len(labels) != len(self.outputs):
             raise Refusal(f"the batch has {len(labels)} tensors of labels, but the model has {len(self.outputs)} outputs; give one for each")
+        size = len(given[0])
+        masks = self.masks_of(given)
         for output, target in self.targets.items():
-            name = label_name(output)
+            name, mask = label_name(output), masks.get(output)
             found[name] = self._label(labels[output], target, name)
             if f"{name}_index" in self.names:
                 found[f"{name}_index"] = found[name].argmax(-1).astype(numpy.int32)
-        if "weight" in self.names:
-            found["weight"] = self._weight(weight, len(next(iter(found.values()))))
+            mask_name, weight_name = of_output("mask", output), of_output("weight", output)
+            if mask_name in self.names:
+                found[mask_name] = mask.astype(numpy.float32)
+                for integers in {name, f"{name}_index"} & found.keys():
+                    if found[integers].dtype == numpy.int32:
+                        found[integers] = numpy.where(mask, found[integers], 0).astype(numpy.int32)
+            if weight_name in self.names:
+                shape, reduction = self.weights[output]
+                given_weight = (weights or {}).get(output)
+                found[weight_name] = as_input(losses.weights_of((size, *shape), reduction, given_weight, mask), "f32", weight_name)
         return found
 
-    def _weight(self, weight, size):
-        """The weights of the losses of `size` samples. A mean over the weights is one over the samples of weights in proportion."""
-        shape = (size, *self.weighted)
-        weight = numpy.ones(shape, numpy.float32) if weight is None else numpy.asarray(weight)
-        if weight.shape != shape and weight.shape != (*shape, 1):
-            raise Refusal(f"sample_weight has the shape {list(weight.shape)}; the loss has numbers of the shape {list(shape)}, and Telar "
-                          "takes a weight for each")
-        if self.by_weights:
-            total = weight.sum(dtype=numpy.float64)
-            weight = weight * (weight.size / total if total else 0.0)
-        return as_input(weight.reshape(shape), "f32", "weight")
+    def masks_of(self, given):
+        """Which numbers of the losses count, by output: boolean arrays. given: the batch's inputs."""
+        if not self.masks:
+            return {}
+        inputs = {}
+        for (name, _, shape, dtype), array in zip(self.inputs, given):
+            inputs[name] = of_shape(array, shape).astype(dtype)
+        batch = Batch(inputs, len(given[0]))
+        return {output: numpy.asarray(mask(batch)) != 0 for output, mask in self.masks.items()}
+
+    def counts(self, arrays):
+        """By how much each of the metrics counts a batch: its samples, or of each the part that its mask leaves."""
+        size = len(next(iter(arrays.values())))
+        found = []
+        for _, output in self.tracked:
+            mask = arrays.get(of_output("mask", output)) if output is not None else None
+            found.append(size if mask is None else float(mask.mean(axis=tuple(range(1, mask.ndim)), dtype=numpy.float64).sum()))
+        return found
 
     def _label(self, y, target, name):
         """Labels with the axes that the loss compares: Keras adds or removes a last axis of one item."""
@@ -90,7 +109,7 @@ class Captured:
 
     def of_model(self, arrays):
         """Of a batch's arrays, the inputs of the model."""
-        return {name: arrays[name] for name, dtype, _ in self.inputs if dtype is not None}
+        return {name: arrays[name] for name, dtype, *_ in self.inputs if dtype is not None}
 
     def apart(self, prediction):
         """The predictions of each output."""
@@ -100,9 +119,13 @@ class Captured:
         return [part.reshape(len(part), *shape) for part, shape in zip(numpy.split(prediction, ends, axis=1), self.outputs)]
 
 
+def of_output(name, output):
+    """The name of an input that an output has: its labels, its mask, the weights of its loss."""
+    return name if output == 0 else f"{name}{output + 1}"
+
+
 def label_name(output):
-    """The name of the input that has the labels of an output."""
-    return "label" if output == 0 else f"label{output + 1}"
+    return of_output("label", output)
 
 
 def of_shape(array, shape):
@@ -138,9 +161,11 @@ def require_own_step(model):
 
 @dataclasses.dataclass(frozen=True)
 class OutputLoss:
-    """A loss of compile(): of which output, the function with its options, its reduction and its weight."""
+    """A loss of compile(): of which output, where that is among the outputs, the function with its options, its reduction
+    and its weight."""
 
     output: int
+    path: tuple
     function: object
     options: dict
     reduction: str
@@ -154,13 +179,13 @@ def losses_of(model):
     if model._compile_loss.built:
         structure = model._compile_loss._y_pred_build_structure
         places = tree.pack_sequence_as(structure, list(range(len(tree.flatten(structure)))))
-        found = [(at(places, one.path), one.loss, one.loss_weights) for one in model._compile_loss._flat_losses]
+        found = [(at(places, one.path), one.path, one.loss, one.loss_weights) for one in model._compile_loss._flat_losses]
     else:
         given = [one for one in tree.flatten(model.loss) if one is not None]
         if len(given) > 1:
             raise Refusal("which output each loss belongs to is not known before the first batch; train the model first")
         weights = tree.flatten(model._compile_loss._user_loss_weights) or [None]
-        found = [(0, keras.losses.get(one), weights[0]) for one in given]
+        found = [(0, (), keras.losses.get(one), weights[0]) for one in given]
     all_losses = [loss_of(*one) for one in found]
     if len(all_losses) > 1 and any(one.reduction == "sum" for one in all_losses):
         raise Refusal("one of several losses is a sum over the samples; Telar adds means")
@@ -169,12 +194,12 @@ def losses_of(model):
     return all_losses
 
 
-def loss_of(output, loss, weight):
+def loss_of(output, path, loss, weight):
     loss = loss if isinstance(loss, keras.losses.Loss) else losses.LossFunctionWrapper(loss)
     function, options, reduction = losses.resolved(loss)
     if reduction in (None, "none"):
         raise Refusal("the loss has no reduction; Telar takes a mean or a sum over the samples")
-    return OutputLoss(output, function, options, reduction, 1.0 if weight is None else float(weight))
+    return OutputLoss(output, path, function, options, reduction, 1.0 if weight is None else float(weight))
 
 
 def at(structure, path):
@@ -191,15 +216,29 @@ def labels_of(model, y):
     return tree.flatten(y)
 
 
+def weights_by_output(all_losses, weight):
+    """The weights of the samples by output, which are None, one array for all losses, or as the outputs are."""
+    if weight is None:
+        return {}
+    found = {}
+    for one in all_losses:
+        try:
+            found[one.output] = at(weight, one.path) if tree.is_nested(weight) else weight
+        except (IndexError, KeyError, TypeError) as error:
+            raise Refusal(f"sample_weight has not the structure of the model's outputs: there is none at {list(one.path)}") from error
+    return found
+
+
 def metrics_of(model):
-    """The metrics of compile(), each with the position of its output."""
+    """The metrics of compile(), each with the position of its output; weighted ones are as the others, without weights."""
     compiled = model._compile_metrics
     if compiled is None or not compiled.built:
         return []
     structure = outputs_structure(model)
     places = [0] if structure is None else compiled._flatten_y(
         tree.pack_sequence_as(structure, list(range(len(tree.flatten(structure))))))
-    return [(place, metric) for place, several in zip(places, compiled._flat_metrics) if several for metric in several.metrics]
+    flat = zip([*places, *places], [*compiled._flat_metrics, *compiled._flat_weighted_metrics])
+    return [(place, metric) for place, several in flat if several for metric in several.metrics]
 
 
 def outputs_structure(model):
@@ -219,33 +258,27 @@ class Capture:
 
     x: a batch of inputs, for models whose inputs are not known. weighted: whether samples have weights.
     metrics: those of Keras that the graphs compute, too, each with its output; only what they can is tracked.
+    bf16: whether the session computes in it.
     """
 
-    def __init__(self, model, x=None, weighted=False, metrics=(), is_file=False):
+    def __init__(self, model, x=None, weighted=False, metrics=(), is_file=False, bf16=False):
         require_own_step(model)
         self.model, self.x, self.weighted, self.metrics, self.is_file = model, x, weighted, metrics, is_file
+        self.rounds = bf16 or is_file
         self.losses = losses_of(model)
         self.reduction = self.losses[0].reduction
-        if len(self.losses) > 1 and weighted:
-            raise Refusal("the samples have weights, and the model several outputs; Telar takes weights for models with one output")
-        self.weight_shape = None
+        self.weights, self.masks = {}, {}
         self.trained = list(model.trainable_variables)
         for variable in model.variables:
             if getattr(variable, "constraint", None) is not None:
                 raise Refusal(f"the variable '{variable.path}' has a constraint, which Telar does not have")
-        for layer in model._flatten_layers():
-            if getattr(layer, "mask_zero", False) or isinstance(layer, keras.layers.Masking):
-                raise Refusal(f"the layer '{layer.name}' makes a mask of the samples, which Telar does not have (mask_zero=True, "
-                              "Masking)")
-            if not type(layer).compute_mask.__module__.startswith("keras.src."):
-                raise Refusal(f"the layer '{layer.name}' has a compute_mask of its own, and Telar does not have masks")
         if not self.trained:
             raise Refusal("the model has no variable that is trained")
 
     def captured(self, check=False):
         """check: as Lowering has it."""
         variables = Variables(self.trained)
-        lows = [Lowering(variables, training, check) for training in (True, False, False)]
+        lows = [Lowering(variables, training, check, self.rounds) for training in (True, False, False)]
         tracked, forms = self._with_loss(lows[0]), []
         self._with_loss(lows[1], tracked)
         predictions = [lows[2].plain(one) for one in self._predictions(lows[2], forms)]
@@ -254,13 +287,13 @@ class Capture:
             predictions = [lows[2].joined([lows[2].reshaped(one, (None, math.prod(one.shape[1:]))) for one in predictions], 1)]
         lows[2].graph.output("prediction", predictions[0].id)
         variables.require_all(self.trained)
-        names = ["loss", *[name for name, _, _ in tracked]]
+        names = ["loss", *[name for name, *_ in tracked]]
         built = _native.Model.of_graphs(self.model.name, *[low.graph for low in lows], variables.parameters.described(), names)
         used = {name: value for low in lows for name, value in low.inputs.items()}
-        inputs = [(p.name, None if p.name not in used else "i32" if used[p.name].integer else "f32", p.shape[1:]) for p in forms]
+        inputs = [(p.name, None if p.name not in used else "i32" if used[p.name].integer else "f32", p.shape[1:], dtype_of(p)) for p in forms]
         return Captured(built, inputs, self.names, self.targets, outputs, variables.all, self.reduction != "sum",
-                        [metric for _, metric, _ in tracked], not lows[0].draws and not lows[0].statistics,
-                        self.weight_shape, self.reduction == "mean_with_sample_weight")
+                        [(metric, output) for _, metric, output, _ in tracked], not lows[0].draws and not lows[0].statistics,
+                        self.weights, self.masks)
 
     def _predictions(self, low, forms=None):
         """The model's outputs. forms: receives its inputs (Pending)."""
@@ -270,15 +303,14 @@ class Capture:
         if not layered and self.x is None:
             raise Refusal(f"the inputs of {type(model).__name__} are not known before its first batch; train it first")
         batch = tree.flatten(self.x) if self.x is not None else inner.inputs
-        pending = [Pending("x" if i == 0 else f"x{i + 1}", extents_of(tensor, array),
-                           str(keras.backend.standardize_dtype(tensor.dtype)).startswith(("int", "uint")))
-                   for i, (tensor, array) in enumerate(zip(inner.inputs if layered else batch, batch))]
+        pending = []
+        for i, (tensor, array) in enumerate(zip(inner.inputs if layered else batch, batch)):
+            dtype = keras.backend.standardize_dtype(tensor.dtype)
+            pending.append(Pending("x" if i == 0 else f"x{i + 1}", extents_of(tensor, array), dtype.startswith(("int", "uint")), dtype == "bool"))
         if forms is not None:
             forms += pending
-        if layered:
-            found = outputs_of(low, inner.inputs, pending, tree.flatten(inner.outputs), low.training)
-        else:
-            found = tree.flatten(composed(low, model, [tree.pack_sequence_as(self.x, pending)], {}))
+        given = tree.pack_sequence_as(inner.inputs if layered else self.x, pending)
+        found = tree.flatten(with_masks(low, model, [given], {}, composed))
         if len(found) > 1 and not layered:
             raise Refusal(f"the model has a call of its own with {len(found)} outputs; Telar knows several outputs of functional models")
         for one in found:
@@ -291,11 +323,14 @@ class Capture:
         predictions = self._predictions(low)
         self.names, self.targets, found, totals = set(), {}, {}, []
         for one in self.losses:
-            target = self.targets[one.output] = losses.target_of(one.function, predictions[one.output].shape)
+            prediction = predictions[one.output]
+            target = self.targets[one.output] = losses.target_of(one.function, prediction.shape)
             label = self._input(low, label_name(one.output), target.integer, target.shape)
-            found[one.output] = losses.Losses(low, predictions[one.output], label)
-            weights = functools.partial(self._weights, low) if self.weighted else None
-            totals.append(found[one.output].total(one.function, one.options, weights))
+            found[one.output] = losses.Losses(low, prediction, label)
+            self._require_mask_of_batch(prediction.mask, one.output)
+            weights = functools.partial(self._weights, low, one, prediction.mask)
+            weights = weights if self.weighted or prediction.mask is not None else None
+            totals.append(found[one.output].total(one.function, one.options, one.reduction, weights))
         total = low.scaled(totals[0], self.losses[0].weight)
         for one, more in zip(self.losses[1:], totals[1:]):
             total = low.add(total, low.scaled(more, one.weight))
@@ -307,34 +342,59 @@ class Capture:
         self._accumulate(low, "loss", total)
         if tracked is None:
             tracked = self._tracked()
-        for name, _, metric in tracked:
+        for name, _, _, metric in tracked:
             self._accumulate(low, name, metric(low, found, totals))
         return tracked
 
+    def _require_mask_of_batch(self, mask, output):
+        """A mask divides the loss by its number in the batch, which must be known before the batch is divided."""
+        if mask is None:
+            return
+        if self.is_file:
+            raise Refusal("the output has a mask, by whose number in a batch the loss is divided, which a file cannot say; stop the mask before "
+                          "the output, or save with Keras")
+        if mask.of_batch is None:
+            raise Refusal("the output has a mask that depends on what the model computes, so the loss is divided by a number that the batch "
+                          "alone does not give; make the mask of the inputs")
+        self.masks[output] = mask.of_batch
+
     def _tracked(self):
-        """The metrics that the graphs have: (name, metric of Keras, function that gives its sum)."""
+        """The metrics that the graphs have: (name, metric of Keras, its output or None, function that gives its sum)."""
         tracked = []
         for i, metric in enumerate(self.model._compile_loss.metrics):  # of each of several losses
-            tracked.append((f"loss{i + 1}", metric, lambda low, found, totals, i=i: totals[i]))
+            tracked.append((f"loss{i + 1}", metric, None, lambda low, found, totals, i=i: totals[i]))
         several = len(self.losses) > 1
         for i, (output, metric) in enumerate(self.metrics):
             function = self._metric(metric, output) if output in self.targets else None
             if function is not None:
-                name = f"metric{i}_{metric.name}" if several or metric.name == "loss" else metric.name
-                tracked.append((name, metric, lambda low, found, totals, f=function, o=output: f(low, found[o])))
+                taken = {"loss", *(other for other, *_ in tracked)}
+                name = f"metric{i}_{metric.name}" if several or metric.name in taken else metric.name
+                tracked.append((name, metric, output, functools.partial(self._of_output, function, output)))
         return tracked
 
-    def _weights(self, low, shape):
+    def _weights(self, low, loss, mask, shape):
         """An input of weights of losses with this shape of a sample."""
-        self.weight_shape = tuple(shape)
-        return self._input(low, "weight", False, self.weight_shape)
+        if mask is not None and tuple(mask.shape[1:]) != tuple(shape):
+            raise Refusal(f"the output has a mask of the shape {list(mask.shape)}, but its loss gives {[None, *shape]}")
+        self.weights[loss.output] = (tuple(shape), loss.reduction)
+        return self._input(low, of_output("weight", loss.output), False, tuple(shape))
+
+    def _of_output(self, metric, output, low, found, totals):
+        """The sum of an output's metric, of what its mask leaves."""
+        shape, _ = self.weights.get(output, (None, None))
+        mask = self._input(low, of_output("mask", output), False, shape) if output in self.masks else None
+        return metric(low, found[output], mask)
 
     def _accumulate(self, low, name, total):
         low.graph.add("accumulate", [low.graph.metric(name), low.reshaped(total, (1,)).id])
 
     def _input(self, low, name, integer, shape):
+        """An input that is not the model's; several may ask for it."""
         self.names.add(name)
-        return Value(low.graph.input(name, "i32" if integer else "f32", [low.SAMPLES, *shape]), (None, *shape), integer)
+        if name not in low.fed:
+            id = low.graph.input(name, "i32" if integer else "f32", [low.SAMPLES, *shape])
+            low.fed[name] = Value(id, (None, *shape), integer)
+        return low.fed[name]
 
     def _metric(self, metric, output):
         """A function of (lowering, losses) that gives a metric's sum, or None: Keras computes it of predictions."""
@@ -345,15 +405,15 @@ class Capture:
             return None
         sparse = target.integer
         if function is keras.metrics.sparse_categorical_accuracy and sparse:
-            return lambda low, found: losses.sparse_accuracy(low, found.prediction, found.label)
+            return lambda low, found, mask: losses.sparse_accuracy(low, found.prediction, found.label, mask)
         if function is keras.metrics.categorical_accuracy and not sparse and not self.is_file:
-            return lambda low, found: losses.sparse_accuracy(
-                low, found.prediction, self._input(low, f"{label_name(output)}_index", True, target.shape[:-1]))
+            return lambda low, found, mask: losses.sparse_accuracy(
+                low, found.prediction, self._input(low, f"{label_name(output)}_index", True, target.shape[:-1]), mask)
         if function is keras.metrics.binary_accuracy and not sparse:
             threshold = options.get("threshold", 0.5)
-            return lambda low, found: losses.binary_accuracy(low, found.prediction, found.label, threshold)
+            return lambda low, found, mask: losses.binary_accuracy(low, found.prediction, found.label, mask, threshold)
         name = getattr(function, "__name__", "")
         is_loss = losses.LOSSES.get(name) is not None and getattr(keras.losses, name, None) is function
         if is_loss and (losses.target_of(function, (None, *target.shape)).integer == sparse) and not sparse:
-            return lambda low, found: losses.sum_of_means(low, found.each(function, options))
+            return lambda low, found, mask: losses.sum_of_means(low, low.plain(found.each(function, options)), mask)
         return None

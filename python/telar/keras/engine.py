@@ -10,7 +10,7 @@ from keras import tree
 from telar import _native
 from telar.keras import optimizers
 from telar.keras.callbacks import with_exchange
-from telar.keras.capture import Capture, labels_of, metrics_of, outputs_structure, require_own_step
+from telar.keras.capture import Capture, labels_of, losses_of, metrics_of, outputs_structure, require_own_step, weights_by_output
 from telar.keras.check import require_equal
 from telar.keras.state import State
 from telar.keras.values import Refusal, numbers
@@ -80,7 +80,7 @@ class Engine:
         self.model, self.strategy, self.options = model, strategy, options
         self.threads, self.bf16, self.seed, self.check = threads, bf16, seed, check
         self.captured = self.session = self.state = self.example = None
-        self._key = None
+        self._key = self._losses = None
         self._samples = 0
         self._is_fitting = False
         self._may_have_changed = True
@@ -141,8 +141,8 @@ class Engine:
     def _train(self, data):
         """Makes the steps of one call of Keras's train function; returns the metrics until now."""
         for batch in batches(data, self.model.steps_per_execution):
-            x, y, weight = self._begin(batch)
-            arrays = self.captured.arrays(x, y, weight)
+            given = self._begin(batch)
+            arrays = self.captured.arrays(*given)
             size = len(next(iter(arrays.values())))
             self._update_others_before(arrays, batch)
             rate = optimizers.learning_rate_at(self.model.optimizer, self.state.step)
@@ -153,17 +153,16 @@ class Engine:
             self._samples += size
             if not finite:
                 raise Refusal(f"step {self.state.step} is not finite: its loss is {sums[0] / size}; nothing was updated")
-            self._track(sums, size)
+            self._track(sums, arrays)
         if not self._is_fitting:
             self.give()  # train_on_batch: the next line of the program may read the variables
         return self.model.get_metrics_result()
 
     def _evaluate(self, data):
         for batch in batches(data, self.model.steps_per_execution):
-            x, y, weight = self._begin(batch)
-            arrays = self.captured.arrays(x, y, weight)
-            size = len(next(iter(arrays.values())))
-            self._track(self.session.evaluate(arrays), size)
+            given = self._begin(batch)
+            arrays = self.captured.arrays(*given)
+            self._track(self.session.evaluate(arrays), arrays)
             if self.others:
                 self._update_others(arrays, batch)
         return self.model.get_metrics_result()
@@ -183,14 +182,16 @@ class Engine:
     @property
     def others(self):
         """The metrics that Keras computes of predictions, each with its output."""
-        return [(output, m) for output, m in metrics_of(self.model) if not any(m is tracked for tracked in self.captured.tracked)]
+        return [(output, m) for output, m in metrics_of(self.model) if not any(m is tracked for tracked, _ in self.captured.tracked)]
 
-    def _track(self, sums, size):
+    def _track(self, sums, arrays):
         """Adds the graphs' sums to Keras's metrics, which are means."""
+        size = len(next(iter(arrays.values())))
         loss = sums[0] if self.captured.mean else sums[0] * size
-        for metric, total in zip([self.model._loss_tracker, *self.captured.tracked], [loss, *sums[1:]]):
+        metrics = [self.model._loss_tracker, *(metric for metric, _ in self.captured.tracked)]
+        for metric, total, count in zip(metrics, [loss, *sums[1:]], [size, *self.captured.counts(arrays)]):
             metric.total.assign_add(total)
-            metric.count.assign_add(size)
+            metric.count.assign_add(count)
 
     def _update_others_before(self, arrays, batch):
         """In training, Keras's metrics are of the predictions of the step itself."""
@@ -204,11 +205,14 @@ class Engine:
         self._update_others(arrays, batch)
 
     def _update_others(self, arrays, batch):
-        _, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
         labels = labels_of(self.model, y)
         predicted = self.captured.apart(self.session.predict(self.captured.of_model(arrays)))
+        predicted = [keras.ops.convert_to_tensor(one) for one in predicted]
+        for output, mask in self.captured.masks_of(tree.flatten(as_arrays(x))).items():
+            keras.src.backend.set_keras_mask(predicted[output], keras.ops.convert_to_tensor(mask))
         for output, metric in self.others:
-            metric.update_state(labels[output], keras.ops.convert_to_tensor(predicted[output]))
+            metric.update_state(labels[output], predicted[output])
 
     # The session
 
@@ -221,15 +225,16 @@ class Engine:
         y = labels_of(model, y)
         weighted = weight is not None or (self._key is not None and self._key[-1])
         if self._key is not None and not self._may_have_changed and weighted == self._key[-1]:
-            return x, y, weight
+            return x, y, weights_by_output(self._losses, weight)
         model._symbolic_build(data_batch=batch)
         key = (id(model.optimizer), id(model._compile_loss), id(model._compile_metrics),
                tuple(id(v) for v in model.trainable_variables), repr(optimizers.options_of(model.optimizer)), weighted)
         if key != self._key:
-            self._make_session(batch, (x, y, weight), weighted)
+            self._losses = losses_of(model)
+            self._make_session(batch, (x, y, weights_by_output(self._losses, weight)), weighted)
             self._key = key
         self._take()
-        return x, y, weight
+        return x, y, weights_by_output(self._losses, weight)
 
     def _make_session(self, batch, arrays, weighted):
         self.give()
@@ -237,14 +242,14 @@ class Engine:
         if model._compile_metrics is not None and weighted and any(model._compile_metrics._flat_weighted_metrics):
             raise Refusal("weighted_metrics with weights of samples are not in Telar's graphs; leave them out of compile()")
         form, options = optimizers.form_of(optimizer), optimizers.options_of(optimizer)
-        x, y, weight = arrays
+        x, _, _ = arrays
         self.example = x
-        capture = Capture(model, x, weighted, metrics_of(model))
+        capture = Capture(model, x, weighted, metrics_of(model), bf16=self.bf16)
         captured = capture.captured()
         size = len(tree.flatten(x)[0])
         if self.check:
             checked = capture.captured(check=True)
-            require_equal(model, checked, keras.utils.unpack_x_y_sample_weight(batch), checked.arrays(x, y, weight), self.threads)
+            require_equal(model, checked, keras.utils.unpack_x_y_sample_weight(batch), checked.arrays(*arrays), self.threads)
         session = _native.Session(captured.model, size, form.name, options, self.strategy, self.options,
                                   float(optimizer.global_clipnorm or 0.0), self.bf16, self.threads, self.seed)
         self.captured, self.session, self.state = captured, session, State(captured, session, optimizer)

@@ -4,6 +4,7 @@ A loss of Keras is a mean over all elements of a batch; the graph has the sum ov
 """
 
 import dataclasses
+import math
 
 import keras
 import numpy
@@ -56,20 +57,23 @@ class Losses:
         given = (lambda y, p: function(y, p, **options)) if options else function
         return traced(self.low, given, [self.label, self.prediction], {}, f"the loss {name or type(function).__name__}")
 
-    def total(self, function, options, weight):
-        """The sum over the samples of their means over the other axes. weight: gives the weights of such losses, or None."""
+    def total(self, function, options, reduction, weight):
+        """The sum over the samples of their means over the other axes, or of their sums if the reduction is a sum.
+
+        weight: gives the weights of such losses, or None.
+        """
         low = self.low
         if weight is None and function is keras.losses.sparse_categorical_crossentropy:
             rows = self._rows(options)
             total = Value(low.emit("cross_entropy", rows, {"label_smoothing": 0.0}), ())
-            return low.scaled(total, 1 / int(numpy.prod(self.label.shape[1:])))
+            return total if reduction == "sum" else low.scaled(total, 1 / int(numpy.prod(self.label.shape[1:])))
         each = self.each(function, options)
         if each.shape[:1] != (None,):
             raise Refusal("the loss does not give a number for each sample, so it cannot be divided among workers")
         if weight is not None:
             each = low.mul(low.plain(each), weight(each.shape[1:]))
         if each.rank > 1:
-            each = low.reduced("reduce_mean", each, range(1, each.rank))
+            each = low.reduced("reduce_sum" if reduction == "sum" else "reduce_mean", each, range(1, each.rank))
         return low.reduced("reduce_sum", each, [0])
 
     def mean_squares(self, difference):
@@ -214,24 +218,58 @@ def for_each_sample(low, number):
     return low.reduced("reduce_sum", low.mul(low.ones((None,)), low.reshaped(number, (1,))), [0])
 
 
-# Metrics: sums over the samples of Keras's means over the other elements.
+def weights_of(shape, reduction, given, mask):
+    """The weights by which the losses [N, …] are multiplied, as Keras has them, of a mean over all of these.
 
-def sparse_accuracy(low, prediction, label):
+    given: of the samples, or None. mask: which losses count, a boolean array, or None. What Keras divides by their sum,
+    the sum over the batch, is multiplied by its number here.
+    """
+    total = math.prod(shape)
+    weights = numpy.ones(shape, numpy.float32) if given is None else numpy.asarray(given, dtype=numpy.float32)
+    if weights.shape == (*shape, 1):
+        weights = weights.reshape(shape)
+    if weights.shape[:1] != shape[:1] or weights.ndim != len(shape) or any(
+            have not in (1, want) for have, want in zip(weights.shape, shape)):
+        raise Refusal(f"sample_weight has the shape {list(weights.shape)}; the loss has numbers of the shape {list(shape)}, and Telar "
+                      f"takes a weight for each, or {[shape[0], *[1] * (len(shape) - 1)]}")
+    divisor = None
+    if mask is not None:
+        weights = weights * mask
+        divisor = mask.sum() if reduction in ("mean", "sum_over_batch_size") else None
+    if reduction == "mean_with_sample_weight" and (given is not None or mask is not None):
+        divisor = weights.sum(dtype=numpy.float64)
+    if divisor is not None:
+        weights = weights * (total / divisor if divisor else 0.0)
+    return numpy.broadcast_to(weights, shape)
+
+
+# Metrics: sums over the samples of Keras's means over the other elements. A mask leaves some of these elements.
+
+def sparse_accuracy(low, prediction, label, mask):
+    """What is masked has the label 0, and another prediction in place of the model's."""
     prediction = low.plain(prediction)
+    if mask is not None:
+        if prediction.shape[-1] < 2:
+            raise Refusal("an accuracy of one class has a mask; leave it out of compile()")
+        wrong = numpy.zeros(prediction.shape[-1], numpy.float32)
+        wrong[-1] = 1.0
+        truth = low.reshaped(mask, (*mask.shape, 1))
+        prediction = low.add(low.mul(prediction, truth), low.mul(low.negation(truth), wrong))
     rows = low.reshaped(prediction, (None, prediction.shape[-1]))
     labels = low.reshaped(label, (None,))
     found = Value(low.emit("top_k_correct", [rows, labels], {"k": 1}), ())
     return low.scaled(found, 1 / int(numpy.prod(prediction.shape[1:-1])))
 
 
-def binary_accuracy(low, prediction, label, threshold):
+def binary_accuracy(low, prediction, label, mask, threshold):
     """Of labels that are 0 or 1: whether (p > threshold) − y is 0."""
     above = low.unary("within", prediction, {"least": float(numpy.nextafter(numpy.float32(threshold), numpy.float32(2e38))),
                                              "most": activations.LARGEST})
     right = low.unary("within", low.sub(above, label), {"least": 0.0, "most": 0.0})
-    return sum_of_means(low, right)
+    return sum_of_means(low, low.reduced("reduce_mean", right, [right.rank - 1]), mask)
 
 
-def sum_of_means(low, each):
+def sum_of_means(low, each, mask):
+    each = each if mask is None else low.mul(each, mask)
     each = each if each.rank == 1 else low.reduced("reduce_mean", each, range(1, each.rank))
     return low.reduced("reduce_sum", each, [0])

@@ -6,27 +6,30 @@ import math
 import numpy
 
 from telar import _native
-from telar.keras.values import Pending, Refusal, Value, as_held
+from telar.keras.values import Deferred, Pending, Refusal, Value, as_held
 
 
 class Lowering:
     """Builds one graph of a model.
 
     variables: the model's variables (telar.keras.variables). training: the mode of layers that are not told another.
-    For a `check`, dropout changes nothing, as in telar.keras.check.
+    For a `check`, dropout changes nothing, as in telar.keras.check. rounds: whether the session may compute in bf16.
     """
 
     SAMPLES = 4  # of the batch for which the graph is built; it serves any number
 
-    def __init__(self, variables, training, check=False):
+    def __init__(self, variables, training, check=False, rounds=False):
         self.variables = variables
         self.training = training
         self.is_training = training  # of the graph as a whole
         self.check = check
+        self.rounds = rounds
         self.graph = _native.GraphBuilder()
         self.inputs = {}  # names of the inputs that are used -> their Value
         self.layer = None  # the operation under translation
         self.declared = {}  # parameters and constants by name
+        self.vocabularies = {}  # id of tokens -> how many rows the table has that takes them
+        self.fed = {}  # inputs that are not the model's, by name
         self.statistics = set()
         self.draws = False
         self._random = None
@@ -80,15 +83,16 @@ class Lowering:
         order = tuple(kept.index(axis) for axis in x.order if axis in kept)
         return Value(id, tuple(x.shape[axis] for axis in kept), order=order)
 
-    def matmul(self, a, b, transpose_b=False):
+    def matmul(self, a, b, transpose_a=False, transpose_b=False):
         """The product of matrices in the last two axes, whose other axes are equal; or of rows by one matrix."""
         a, b = self.plain(a), self.plain(b)
         columns = b.shape[-2] if transpose_b else b.shape[-1]
-        flags = {"transpose_a": False, "transpose_b": transpose_b}
+        flags = {"transpose_a": transpose_a, "transpose_b": transpose_b}
         if b.rank == 2 and a.rank != 2:
             rows = self.reshaped(a, (-1, a.shape[-1]))
             return self.reshaped(Value(self.emit("matmul", [rows, b], flags), (-1, columns)), (*a.shape[:-1], columns))
-        return Value(self.emit("matmul", [a, b], flags), (*a.shape[:-1], columns))
+        rows = a.shape[-1] if transpose_a else a.shape[-2]
+        return Value(self.emit("matmul", [a, b], flags), (*a.shape[:-2], rows, columns))
 
     def linear(self, x, weight, bias=None):
         """x · weightᵀ + bias over the last axis."""
@@ -191,6 +195,8 @@ class Lowering:
         """A value for what may be an input, a constant or a number."""
         if isinstance(x, Value):
             return x
+        if isinstance(x, Deferred):
+            return x.value(self)
         if isinstance(x, Pending):
             return self._input(x, x.integer)
         if isinstance(x, (int, float)):
@@ -212,6 +218,20 @@ class Lowering:
         if not value.integer:
             raise self.refusal("takes numbers that were computed for tokens; tokens must be an input")
         return self.ordered(value, range(value.rank))
+
+    def truth(self, x):
+        """1 for what is true or not 0, and 0 for the rest."""
+        value = self.number(x)
+        return value if value.boolean else self.negation(self.unary("within", value, {"least": 0.0, "most": 0.0}))
+
+    def negation(self, x):
+        return self.add(self.scaled(x, -1.0), 1.0)
+
+    def where(self, condition, a, b):
+        """a for what is true, else b. condition: 1 or 0 (truth). a, b: tensors or numbers."""
+        parts = [self.scaled(given, x) if isinstance(x, (int, float)) else self.mul(x, given)
+                 for x, given in ((a, condition), (b, self.negation(condition))) if not (isinstance(x, (int, float)) and x == 0)]
+        return self.add(*parts) if len(parts) == 2 else parts[0] if parts else self.scaled(condition, 0.0)
 
     def constant(self, array, order=None):
         """A constant tensor, held in an order of axes."""

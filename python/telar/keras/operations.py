@@ -4,11 +4,14 @@ import keras
 import numpy
 
 from telar.keras import activations
-from telar.keras.values import numbers
+from telar.keras.values import TENSORS, Deferred, Pending, Value, numbers
 from telar.registry import Registry
 
 OPERATIONS = Registry()
 translates = OPERATIONS.translates
+SAME = ("Cast", "ConvertToTensor")  # they may give the tensor itself, with its mask
+OF_SHAPES = ("BroadcastTo", "Concatenate", "ConvertToTensor", "ExpandDims", "GetItem", "Reshape", "Split", "Squeeze", "Stack", "Swapaxes",
+             "Transpose")  # what they give of boolean tensors is boolean
 
 
 def binary(name, of):
@@ -104,23 +107,153 @@ def clip(low, op, x):
 
 @translates("Cast", "ConvertToTensor")
 def cast(low, op, x):
-    """Between types that are one to Telar."""
-    x = low.any(x)
+    """Between types that are one to Telar, and from and to booleans, which are 0 and 1."""
     to = keras.backend.standardize_dtype(op.dtype) if op.dtype is not None else None
-    if to is not None and (to.startswith("int") != x.integer or to in ("bool", "float16", "bfloat16", "float64")):
+    if x.boolean or to == "bool":
+        truth = x if x.boolean else compared(low, "NotEqual", x, 0)
+        if to in (None, "bool"):
+            return truth
+        value = low.any(truth)
+        return Value(value.id, value.shape, order=value.order)
+    x = low.any(x)
+    if to is not None and (to.startswith("int") != x.integer or to in ("float16", "bfloat16", "float64")):
         raise low.refusal(f"converts to {to}; Telar computes in float32")
     return x
+
+
+# Comparisons. A result is 1 or 0. Inputs may be tokens, of which a table of the tokens tells the result.
+
+def limits(name, number):
+    """What `within` must have for a difference to this number, and whether the result is its contrary."""
+    largest = activations.LARGEST
+    return {"Equal": (number, number, False), "NotEqual": (number, number, True), "Less": (number, largest, True),
+            "LessEqual": (-largest, number, False), "Greater": (-largest, number, True),
+            "GreaterEqual": (number, largest, False)}[name]
+
+
+TURNED = {"Equal": "Equal", "NotEqual": "NotEqual", "Less": "Greater", "LessEqual": "GreaterEqual", "Greater": "Less",
+          "GreaterEqual": "LessEqual"}
+
+
+def compared(low, name, a, b):
+    """name: of a comparison. a, b: tensors, of which one may be an array or a number."""
+    a, b = as_operand(a), as_operand(b)
+    if not isinstance(a, TENSORS):
+        return compared(low, TURNED[name], b, a)
+    shape = numpy.broadcast_shapes(*(tuple(0 if extent is None else extent for extent in getattr(x, "shape", ())) for x in (a, b)))
+    shape = tuple(None if extent == 0 else extent for extent in shape)
+    return Deferred(shape, lambda low: comparison(low, name, a, b))
+
+
+def comparison(low, name, a, b):
+    least, most, is_contrary = limits(name, float(b) if isinstance(b, (int, float)) else 0.0)
+    if is_tokens(low, a):
+        if not isinstance(b, (int, float)):
+            raise low.refusal("compares tokens with other things than one number")
+        return of_tokens(low, getattr(numpy, NUMPY[name]), low.tokens(a), b)
+    if is_tokens(low, b):
+        return comparison(low, TURNED[name], b, a)
+    if low.rounds and not isinstance(b, (int, float)):
+        raise low.refusal("compares two tensors, which bf16 would round (a file may be trained in it); give what the comparison gives as an "
+                          "input, or use precision f32")
+    difference = a if isinstance(b, (int, float)) else low.sub(a, b)
+    found = low.unary("within", difference, {"least": least, "most": most})
+    return low.negation(found) if is_contrary else found
+
+
+NUMPY = {"Equal": "equal", "NotEqual": "not_equal", "Less": "less", "LessEqual": "less_equal", "Greater": "greater",
+         "GreaterEqual": "greater_equal"}
+
+
+def is_tokens(low, x):
+    if isinstance(x, Pending):
+        return x.name in low.inputs and low.inputs[x.name].integer
+    return isinstance(x, Value) and x.integer
+
+
+def of_tokens(low, function, tokens, number):
+    """function(tokens, number), by a table of all tokens that the embedding of these tokens knows."""
+    rows = low.vocabularies.get(tokens.id)
+    if rows is None:
+        raise low.refusal("compares tokens that no Embedding takes as they are, so their greatest is not known; compare them before "
+                          "they are taken apart or reshaped")
+    table = low.constant(function(numpy.arange(rows), number).astype(numpy.float32)[:, None])
+    return low.reshaped(Value(low.emit("embedding", [tokens, table]), (*tokens.shape, 1)), tokens.shape)
+
+
+for _name in TURNED:
+    OPERATIONS[_name] = lambda low, op, x1, x2, _name=_name: compared(low, _name, x1, x2)
+
+
+def logical(name, of):
+    @translates(name)
+    def translate(low, op, *operands):
+        parts = [x if isinstance(x, TENSORS) else numpy.asarray(x, dtype=bool).astype(numpy.float32) for x in operands]
+        found = of(low, *[low.truth(x) for x in parts])
+        found.boolean = True
+        return found
+
+
+logical("LogicalAnd", lambda low, a, b: low.mul(a, b))
+logical("LogicalOr", lambda low, a, b: low.negation(low.mul(low.negation(a), low.negation(b))))
+logical("LogicalXor", lambda low, a, b: low.sub(low.add(a, b), low.scaled(low.mul(a, b), 2.0)))
+logical("LogicalNot", lambda low, x: low.negation(x))
+
+
+def over(name, of):
+    @translates(name)
+    def translate(low, op, x):
+        x = low.truth(x)
+        found = of(low, x, *axes_of(low, op, x))
+        found.boolean = True
+        return found
+
+
+over("Any", lambda low, x, axes, keep: low.reduced("reduce_max", x, axes, keep))
+over("All", lambda low, x, axes, keep: low.negation(low.reduced("reduce_max", low.negation(x), axes, keep)))
+
+
+@translates("Where")
+def where(low, op, condition, x1=None, x2=None):
+    if x1 is None or x2 is None:
+        raise low.refusal("gives the places of what is true; Telar has ops.where with both values")
+    both = [as_operand(x) for x in (x1, x2)]
+    if any(not numpy.isfinite(x).all() for x in both if not isinstance(x, TENSORS)):
+        raise low.refusal("has a number that is not finite; take -1e9 in place of -inf")
+    found = low.where(low.truth(condition), *both)
+    found.boolean = all(getattr(x, "boolean", isinstance(x, bool)) for x in both)
+    return found
+
+
+def full(name, number):
+    @translates(name)
+    def translate(low, op, x):
+        x, dtype = low.any(x), getattr(op, "dtype", None)
+        found = low.ones(x.shape, number, x.order)
+        found.boolean = dtype is not None and keras.backend.standardize_dtype(dtype) == "bool"
+        if x.shape[:1] == (None,):
+            found.of_batch = lambda batch: numpy.full((batch.size, *x.shape[1:]), number, bool if found.boolean else numpy.float32)
+        return found
+
+
+full("OnesLike", 1.0)
+full("ZerosLike", 0.0)
 
 
 def reduction(name, telar):
     @translates(name)
     def translate(low, op, x):
         x = low.number(x)
-        axes = range(x.rank) if op.axis is None else [op.axis] if isinstance(op.axis, int) else op.axis
-        axes = [axis % x.rank for axis in axes]
-        if any(x.shape[axis] is None for axis in axes):
-            raise low.refusal("reduces the axis of the samples, so a sample depends on others")
-        return low.reduced(telar, x, axes, op.keepdims)
+        return low.reduced(telar, x, *axes_of(low, op, x))
+
+
+def axes_of(low, op, x):
+    """The axes that an operation reduces, and whether they stay with one item."""
+    axes = range(x.rank) if op.axis is None else [op.axis] if isinstance(op.axis, int) else op.axis
+    axes = [axis % x.rank for axis in axes]
+    if any(x.shape[axis] is None for axis in axes):
+        raise low.refusal("reduces the axis of the samples, so a sample depends on others")
+    return axes, op.keepdims
 
 
 for _name, _telar in (("Mean", "reduce_mean"), ("Sum", "reduce_sum"), ("Max", "reduce_max"), ("Amax", "reduce_max")):

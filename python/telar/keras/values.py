@@ -7,17 +7,20 @@ import numpy
 
 from telar.refusal import Refusal
 
-__all__ = ["Layout", "Pending", "Refusal", "Value", "as_held", "numbers"]
+__all__ = ["TENSORS", "Batch", "Deferred", "Layout", "Pending", "Refusal", "Value", "as_held", "numbers"]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(eq=False)
 class Value:
-    """A tensor of the graph under construction.
+    """A tensor of the graph under construction. Only its mask changes, as that of a tensor of Keras does.
 
     shape: as Keras has it; None is the number of samples.
     order: axis i of the graph's tensor is axis order[i] of Keras's. Images are [N, H, W, C] to Keras, and [N, C, H, W]
     in the graph from their first convolution to the first layer that depends on the order.
     logits: of probabilities, the input of the activation that made them; with TensorFlow, Keras computes losses of it.
+    boolean: whether the numbers are 0 and 1, for what is false and true to Keras.
+    mask: which steps count (a boolean tensor), or None: all.
+    of_batch: a function of a Batch that gives the values, or None: they depend on the model's variables.
     """
 
     id: int
@@ -25,10 +28,13 @@ class Value:
     integer: bool = False
     order: tuple = None
     logits: object = None
+    boolean: bool = False
+    mask: object = None
+    of_batch: object = None
 
     def __post_init__(self):
         if self.order is None:
-            object.__setattr__(self, "order", tuple(range(len(self.shape))))
+            self.order = tuple(range(len(self.shape)))
 
     @property
     def rank(self):
@@ -40,13 +46,60 @@ class Value:
         return tuple(self.shape[axis] for axis in self.order)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(eq=False)
 class Pending:
-    """An input of the model whose element type follows from its first use: tokens of an embedding, or numbers."""
+    """An input of the model whose element type follows from its first use: tokens of an embedding, or numbers.
+
+    integer, boolean: whether it has these to Keras.
+    """
 
     name: str
     shape: tuple
     integer: bool
+    boolean: bool = False
+    mask: object = None
+
+    def of_batch(self, batch):
+        return batch.inputs[self.name]
+
+
+@dataclasses.dataclass(eq=False)
+class Deferred:
+    """A boolean tensor that enters the graph when an operation takes it.
+
+    What compares the tokens of an input depends on how other layers take this input.
+    make: a function of the lowering that gives its Value; of_batch, mask: as Value has them.
+    """
+
+    shape: tuple
+    make: object
+    of_batch: object = None
+    mask: object = None
+    boolean = True
+    integer = False
+    made: object = None
+
+    @property
+    def rank(self):
+        return len(self.shape)
+
+    def value(self, low):
+        if self.made is None:
+            self.made = dataclasses.replace(self.make(low), boolean=True, of_batch=self.of_batch)
+        return self.made
+
+
+class Batch:
+    """A batch as the model's inputs have it, for what Keras computes of it alone.
+
+    inputs: arrays by name. size: its number of samples. known: results of this batch, by what gives them.
+    """
+
+    def __init__(self, inputs, size):
+        self.inputs, self.size, self.known = inputs, size, {}
+
+
+TENSORS = (Value, Pending, Deferred)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ for a custom layer, its `call` is run once with symbolic tensors, so that it mak
 """
 
 import contextlib
+import dataclasses
 import inspect
 
 import keras
@@ -14,9 +15,10 @@ from keras.src.backend.common import global_state
 from keras.src.backend.common.stateless_scope import in_stateless_scope
 from keras.src.layers.layer import CallContext
 
-from telar.keras.layers import LAYERS
-from telar.keras.operations import OPERATIONS
-from telar.keras.values import Pending, Refusal, numbers
+from telar.keras import masks
+from telar.keras.layers import LAYERS, regularisation
+from telar.keras.operations import OF_SHAPES, OPERATIONS, SAME
+from telar.keras.values import TENSORS, Refusal, numbers
 
 
 def outputs_of(low, inputs, values, outputs, training=None):
@@ -59,7 +61,7 @@ def nodes_before(outputs, known):
             raise Refusal(f"the model depends on the input '{history.operation.name}', which is not one of its inputs")
         seen.add(id(node))
         stack.append((node, True))
-        stack += [(tensor, False) for tensor in node.arguments.keras_tensors]
+        stack += [(tensor, False) for tensor in reversed(node.arguments.keras_tensors)]  # masks after what they belong to
     return order
 
 
@@ -80,15 +82,73 @@ def called(low, operation, arguments, keywords):
         if is_of_arrays(arguments, keywords) and not getattr(operation, "variables", None):
             return computed(operation, arguments, keywords)
         if isinstance(operation, keras.layers.Layer):
-            require_supported(low, operation)
-            if getattr(keras.layers, name, None) is kind and name in LAYERS:
-                return translated(low, operation, LAYERS[name], arguments, keywords)
-            return composed(low, operation, arguments, keywords)
+            return of_layer(low, operation, arguments, keywords)
         if kind.__module__.startswith("keras.src.ops.") and name in OPERATIONS:
-            arguments, keywords = (tree.map_structure(lambda leaf: as_parameter(low, leaf), given)
-                                   for given in (arguments, keywords))
-            return OPERATIONS[name](low, operation, *arguments, **keywords)
+            taken = [tree.map_structure(lambda leaf: as_parameter(low, leaf), given) for given in (arguments, keywords)]
+            results = OPERATIONS[name](low, operation, *taken[0], **taken[1])
+            results = results if name in SAME else apart(results, taken)
+            inputs = tensors_of(taken)
+            if name in OF_SHAPES and inputs and all(one.boolean for one in inputs):
+                for one in tensors_of(results):
+                    one.boolean = True
+            note_batch_values(operation, taken, results)
+            return results
         raise low.refusal("is an operation that Telar does not have")
+
+
+def of_layer(low, layer, arguments, keywords):
+    """What a layer gives."""
+    require_supported(low, layer)
+    return with_masks(low, layer, arguments, keywords, computed_layer)
+
+
+def with_masks(low, layer, arguments, keywords, compute):
+    """What a layer gives, with its masks. compute: a function of (lowering, layer, arguments, keywords)."""
+    keywords, first, through = masks.populated(layer, arguments, keywords)
+    results = compute(low, layer, arguments, keywords)
+    masks.pass_on(layer, first, through, results, lambda rule, given, name: traced(low, rule, given, {}, name))
+    return results
+
+
+def computed_layer(low, layer, arguments, keywords):
+    name = type(layer).__name__
+    if getattr(keras.layers, name, None) is not type(layer) or name not in LAYERS:
+        return composed(low, layer, arguments, keywords)
+    results = translated(low, layer, LAYERS[name], arguments, keywords)
+    results = results if layer.supports_masking else apart(results, (arguments, keywords))
+    if not layer.variables and name not in regularisation.LAYERS:
+        note_batch_values(layer, (arguments, keywords), results)
+    return results
+
+
+def tensors_of(structure):
+    return [leaf for leaf in tree.flatten(structure) if isinstance(leaf, TENSORS)]
+
+
+def apart(results, given):
+    """The results as tensors of their own, without a mask, where they are one of those that were given."""
+    inputs = tensors_of(given)
+    return tree.map_structure(
+        lambda one: dataclasses.replace(one, mask=None) if any(one is other for other in inputs) else one, results)
+
+
+def note_batch_values(operation, given, results):
+    """Results of what the batch alone gives are given by it, too: Keras computes them when they are asked for."""
+    inputs = tensors_of(given)
+    if not inputs or any(one.of_batch is None for one in inputs):
+        return
+    key = object()
+
+    def of_batch(batch):
+        if key not in batch.known:
+            arrays = [tree.map_structure(lambda leaf: leaf.of_batch(batch) if isinstance(leaf, TENSORS) else leaf, part)
+                      for part in given]
+            batch.known[key] = tree.flatten(computed(operation, *arrays))
+        return batch.known[key]
+
+    for place, one in enumerate(tensors_of(results)):
+        if one.of_batch is None:
+            one.of_batch = lambda batch, place=place: of_batch(batch)[place]
 
 
 def translated(low, layer, translate, arguments, keywords):
@@ -121,14 +181,17 @@ def composed(low, layer, arguments, keywords):
     inner = getattr(layer, "_functional", None) or layer  # a Sequential has a functional model
     if isinstance(inner, keras.src.models.functional.Functional) and type(layer).call in OWN_CALLS:
         values = tree.flatten(arguments[0])
+        for value, mask in zip(values, tree.flatten(keywords.get("mask"))):
+            value.mask = value.mask if mask is None else mask
         if len(values) != len(inner.inputs):
             raise low.refusal(f"is called with {len(values)} inputs, but has {len(inner.inputs)}")
         with low.mode(keywords.get("training")):
             results = outputs_of(low, inner.inputs, values, tree.flatten(inner.outputs), low.training)
         return results if len(results) > 1 else results[0]
     if isinstance(layer, keras.layers.Lambda):
+        takes = ("mask",) if layer._fn_expects_mask_arg else ()
         return traced(low, lambda *given, **named: layer.function(*given, **named, **(layer.arguments or {})), arguments,
-                      {key: value for key, value in keywords.items() if key not in ("mask", "training")},
+                      {key: value for key, value in keywords.items() if key in takes or key not in ("mask", "training")},
                       f"the function of Lambda layer '{layer.name}'")
     if type(layer).__module__.startswith("keras.src."):
         raise low.refusal("is a layer that Telar does not have")
@@ -148,9 +211,8 @@ def traced(low, function, arguments, keywords, name):
     def symbolic(leaf):
         if not hasattr(leaf, "shape") or isinstance(leaf, keras.Variable):
             return leaf
-        value = leaf if isinstance(leaf, (numpy.ndarray, Pending)) else low.any(leaf)
-        inputs.append(keras.KerasTensor(value.shape, dtype="float32" if not is_integer(value) else "int32"))
-        values.append(value)
+        inputs.append(keras.KerasTensor(leaf.shape, dtype=dtype_of(leaf)))
+        values.append(leaf)
         return inputs[-1]
 
     layers = getattr(getattr(function, "__self__", None), "_flatten_layers", list)()
@@ -165,16 +227,20 @@ def traced(low, function, arguments, keywords, name):
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise Refusal(f"{name} cannot be called with symbolic tensors: {lines[0] if lines else type(error).__name__}; it "
                           "may use layers and keras.ops, and the number of samples only as -1") from error
-        flat = tree.flatten(results)
+        flat = [result for result in tree.flatten(results) if result is not None]
         for result in flat:
             if not isinstance(result, keras.KerasTensor):
                 raise Refusal(f"{name} gives {type(result).__name__}, which does not depend on its inputs by layers and keras.ops")
-        found = outputs_of(low, inputs, values, flat)
+        found = iter(outputs_of(low, inputs, values, flat))
+    found = [None if result is None else next(found) for result in tree.flatten(results)]
     return found if isinstance(results, (list, tuple, dict)) else found[0]
 
 
-def is_integer(value):
-    return value.dtype.kind in "iu" if isinstance(value, numpy.ndarray) else value.integer
+def dtype_of(value):
+    """The type that Keras has for a value."""
+    if isinstance(value, numpy.ndarray):
+        return {"i": "int32", "u": "int32", "b": "bool"}.get(value.dtype.kind, "float32")
+    return "bool" if value.boolean else "int32" if value.integer else "float32"
 
 
 @contextlib.contextmanager

@@ -1,7 +1,11 @@
 """Dense layers, embeddings, activations, and layers that combine tensors."""
 
+import numpy
+
 from telar.keras import activations
 from telar.keras.activations import activated
+from telar.keras.masks import mask_of
+from telar.keras.operations import compared
 from telar.keras.values import Layout, Value, numbers
 from telar.registry import Registry
 
@@ -34,6 +38,7 @@ def rows_of(low, table, x):
     """table[x], of tokens, or of constants: then it does not depend on the samples."""
     if not hasattr(x, "astype"):
         tokens = low.tokens(x)
+        low.vocabularies.setdefault(tokens.id, table.shape[0])
         return Value(low.emit("embedding", [tokens, table]), (*tokens.shape, table.shape[1]))
     chosen = x.astype(int).reshape(-1)
     first = int(chosen[0])
@@ -43,6 +48,27 @@ def rows_of(low, table, x):
         one_hot = (chosen[:, None] == range(table.shape[0])).astype("float32")
         found = low.matmul(low.constant(one_hot), table)
     return low.reshaped(found, (*x.shape, table.shape[1]))
+
+
+@translates("Masking")
+def masking(low, layer, x):
+    """Steps of which all numbers are the mask's value are zeros, and do not count."""
+    if not isinstance(layer.mask_value, (int, float)):
+        raise low.refusal("has a mask_value that is not a number")
+    given, x = x, low.number(x)
+    number = float(numpy.float32(layer.mask_value))
+    others = low.negation(low.unary("within", x, {"least": number, "most": number}))
+    counts = low.reduced("reduce_max", others, [x.rank - 1], keepdims=True)
+    result = low.mul(x, counts)
+    result.mask = low.reshaped(counts, x.shape[:-1])
+    result.mask.boolean = True
+    if given.of_batch is not None:
+        result.mask.of_batch = lambda batch: (as_float(given.of_batch(batch)) != numpy.float32(number)).any(-1)
+    return result
+
+
+def as_float(array):
+    return numpy.asarray(array, dtype=numpy.float32)
 
 
 @translates("Activation")
@@ -76,9 +102,16 @@ def prelu(low, layer, x):
 
 @translates("Softmax")
 def softmax(low, layer, x, mask=None):
-    if mask is not None or not isinstance(layer.axis, int):
-        raise low.refusal("has a mask or several axes")
-    return activations.softmax(low, x, layer.axis)
+    """What is masked is 0, even if all of an axis is."""
+    if not isinstance(layer.axis, int):
+        raise low.refusal("has several axes")
+    if mask is None:
+        return activations.softmax(low, x, layer.axis)
+    if len(mask.shape) != len(x.shape):
+        raise low.refusal(f"has a mask of the shape {list(mask.shape)} for {list(x.shape)}; give it as many axes")
+    if not mask.boolean:
+        mask = compared(low, "Greater", mask, 0.5)
+    return activations.masked_softmax(low, x, low.truth(mask), layer.axis, -1e9)
 
 
 @translates("Rescaling")
@@ -114,7 +147,32 @@ def add(low, layer, inputs):
 
 @translates("Multiply")
 def multiply(low, layer, inputs):
-    return folded(low, inputs, low.mul)
+    """What is masked counts as 1; where all are, the product is 0."""
+    masks = [mask_of(x) for x in inputs]
+    product = folded(low, [x if mask is None else low.where(of_steps(low, mask, x), x, 1.0) for x, mask in zip(inputs, masks)], low.mul)
+    if any(mask is None for mask in masks):
+        return product
+    mask = either(low, masks)
+    product = low.mul(product, of_steps(low, mask, product))
+    product.mask = mask
+    return product
+
+
+def of_steps(low, mask, x):
+    """A mask [N, T] for a tensor [N, T, C]."""
+    if len(mask.shape) != len(x.shape) - 1:
+        raise low.refusal(f"has a mask of the shape {list(mask.shape)} for {list(x.shape)}; it must have one axis less")
+    return low.reshaped(low.truth(mask), (*mask.shape, 1))
+
+
+def either(low, masks):
+    truth = low.truth(masks[0])
+    for other in masks[1:]:
+        truth = low.negation(low.mul(low.negation(truth), low.negation(low.truth(other))))
+    truth.boolean = True
+    if all(mask.of_batch is not None for mask in masks):
+        truth.of_batch = lambda batch: numpy.logical_or.reduce([mask.of_batch(batch) for mask in masks])
+    return truth
 
 
 @translates("Average")
@@ -129,12 +187,28 @@ def subtract(low, layer, inputs):
 
 @translates("Maximum")
 def maximum(low, layer, inputs):
-    return folded(low, inputs, lambda a, b: activations.maximum(low, a, b))
+    return extreme(low, inputs, activations.maximum)
 
 
 @translates("Minimum")
 def minimum(low, layer, inputs):
-    return folded(low, inputs, lambda a, b: activations.minimum(low, a, b))
+    return extreme(low, inputs, activations.minimum)
+
+
+def extreme(low, inputs, of):
+    """The greatest or the least of what is not masked."""
+    result, kept = inputs[0], mask_of(inputs[0])
+    for x in inputs[1:]:
+        mask, other = mask_of(x), x
+        if mask is not None:
+            other = low.where(of_steps(low, mask, x), x, result)
+        if kept is not None:
+            result = low.where(of_steps(low, kept, x), result, other)
+        kept = either(low, [kept, mask]) if kept is not None and mask is not None else None
+        result = folded(low, [result, other], lambda a, b: of(low, a, b))
+    if kept is not None:
+        result.mask = kept
+    return result
 
 
 def folded(low, inputs, combine):

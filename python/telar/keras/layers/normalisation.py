@@ -20,8 +20,8 @@ def scale_and_shift(low, layer, extent):
 @translates("BatchNormalization")
 def batch_normalization(low, layer, x, training=None, mask=None):
     """Keras's moving variance is that of the batch itself, without the correction for a sample."""
-    if layer.renorm or mask is not None:
-        raise low.refusal("has renorm or a mask")
+    if layer.renorm:
+        raise low.refusal("has renorm")
     x = low.number(x)
     axis = layer.axis % x.rank
     others = [i for i in range(1, x.rank) if i != axis]
@@ -35,6 +35,9 @@ def batch_normalization(low, layer, x, training=None, mask=None):
                    for v, other in ((layer.gamma, 1.0), (layer.beta, 0.0)))
     epsilon = {"epsilon": float(layer.epsilon)}
     if is_training(low, training) and layer.trainable:
+        if mask is not None:
+            raise low.refusal("takes its statistics of the steps that a mask leaves, whose number is that of the whole batch; normalise by "
+                              "LayerNormalization, or before the layer that makes the mask")
         y, *moving, _ = low.emit("batch_norm", [held, gamma, beta], epsilon | {"biased": True}, which=None)
         if low.is_training:
             for variable, id in zip((layer.moving_mean, layer.moving_variance), moving):

@@ -59,15 +59,31 @@ def average_pooling(low, layer, x):
 
 
 def over_all(name):
-    def translate(low, layer, x, mask=None):
-        if mask is not None:
-            raise low.refusal("has a mask")
+    def translate(low, layer, x):
         x = low.number(x)
-        first = 2 if layer.data_format == "channels_first" else 1
-        return low.reduced(name, x, range(first, first + x.rank - 2), layer.keepdims)
+        return low.reduced(name, x, places(layer, x), layer.keepdims)
 
     return translate
 
 
-translates("GlobalAveragePooling1D", "GlobalAveragePooling2D")(over_all("reduce_mean"))
+def places(layer, x):
+    """The axes that are neither of samples nor of channels."""
+    first = 2 if layer.data_format == "channels_first" else 1
+    return range(first, first + x.rank - 2)
+
+
+translates("GlobalAveragePooling2D")(over_all("reduce_mean"))
 translates("GlobalMaxPooling1D", "GlobalMaxPooling2D")(over_all("reduce_max"))
+
+
+@translates("GlobalAveragePooling1D")
+def average_of_steps(low, layer, x, mask=None):
+    """The mean of the steps that count. If none does it is not a number, as with Keras."""
+    x = low.number(x)
+    if mask is None:
+        return low.reduced("reduce_mean", x, places(layer, x), layer.keepdims)
+    steps, = places(layer, x)
+    truth = low.truth(mask)
+    truth = low.reshaped(truth, tuple(extent if axis in (0, steps) else 1 for axis, extent in enumerate(x.shape)))
+    total, count = (low.reduced("reduce_sum", one, [steps], layer.keepdims) for one in (low.mul(x, truth), truth))
+    return low.mul(total, low.power(count, -1.0))

@@ -10,6 +10,8 @@ from telar.registry import Registry
 
 LAYERS = Registry()
 translates = LAYERS.translates
+LONGEST = 512  # steps that are written out, or have a mask
+PART = 256
 
 
 def matrix(low, variable, gates, exchanged):
@@ -19,16 +21,20 @@ def matrix(low, variable, gates, exchanged):
     return low.parameter(variable, layout)
 
 
-def require_plain(low, layer, initial_state, mask):
+def require_known(low, layer, mask):
     cell = layer.cell
-    for reason, found in (("begins with a state", initial_state is not None), ("has a mask of the samples", mask is not None),
-                          ("keeps its state from batch to batch (stateful)", layer.stateful),
+    for reason, found in (("keeps its state from batch to batch (stateful)", layer.stateful),
                           ("has a recurrent_dropout, which drops other elements at each step", cell.recurrent_dropout),
-                          ("has other activations than tanh and sigmoid",
-                           cell.activation is not keras.activations.tanh
-                           or cell.recurrent_activation is not keras.activations.sigmoid)):
+                          ("is unrolled, goes backwards and has a mask, of which Keras takes the steps in the other order; leave out unroll",
+                           mask is not None and layer.unroll and layer.go_backwards)):
         if found:
             raise low.refusal(reason)
+
+
+def is_usual(cell):
+    """Whether the engine has an operation of this cell for all steps."""
+    return (cell.activation is keras.activations.tanh and cell.recurrent_activation is keras.activations.sigmoid
+            and getattr(cell, "reset_after", True))
 
 
 def reversed_steps(low, x):
@@ -49,73 +55,191 @@ def with_dropout(low, layer, x, training):
     return low.mul(x, low.dropped(low.ones((None, 1, x.shape[2])), rate))
 
 
-def result(low, layer, y, states):
-    """What the layer returns. y: [N, T, units]; states: [N, units] each, the output first."""
-    first = y if layer.return_sequences else states[0]
+def prepared(low, layer, x, mask, training):
+    """The steps in the layer's order, and their mask (1 or 0), or None."""
+    x = with_dropout(low, layer, x, training)
+    x = low.plain(reversed_steps(low, x) if layer.go_backwards else x)
+    if mask is None:
+        return x, None
+    if x.shape[1] > LONGEST:
+        raise low.refusal(f"has a mask of more than {LONGEST} steps; give it shorter sequences")
+    truth = low.truth(mask)
+    if layer.go_backwards:
+        steps = truth.shape[1]
+        truth = low.matmul(truth, low.constant(numpy.eye(steps)[::-1].copy()))
+    return x, truth
+
+
+def result(layer, outputs, last, states):
+    """What the layer returns. outputs: [N, T, units], or None; last: [N, units]; states: [N, units] each."""
+    first = outputs if layer.return_sequences else last
     return [first, *states] if layer.return_state else first
+
+
+def at_once(low, layer, x, mask, compute):
+    """All steps by one operation. compute: gives the outputs of all steps, and the last states.
+
+    With a mask, the steps that count come first, one after another. So a sample is computed as if it had no others, and
+    each step gets the output of the last one that counts.
+    """
+    if mask is None:
+        outputs, states = compute(x)
+        return result(layer, outputs, states[0], states)
+    steps, units = x.shape[1], layer.cell.units
+    held = low.unary("within", distances(low, mask), {"least": -0.5, "most": 0.5})
+    moved = low.mul(held, low.reshaped(mask, (None, steps, 1)))
+    outputs, _ = compute(low.matmul(moved, x, transpose_a=True))
+    last = low.reshaped(low.matmul(low.part(held, 1, steps - 1, steps), outputs), (None, units))
+    state = last
+    if layer.zero_output_for_mask:
+        last = low.mul(last, low.part(mask, 1, steps - 1, steps))
+    outputs = low.matmul(moved if layer.zero_output_for_mask else held, outputs) if layer.return_sequences else None
+    return result(layer, outputs, last, [state])
+
+
+def distances(low, mask):
+    """[N, T, T]: from the place of a step, among those that count until then, to each place.
+
+    As sums of parts of up to 256 steps: bf16 has whole numbers until there, and what is further off is not rounded to 0.
+    """
+    steps, total = mask.shape[1], None
+    for begin in range(0, steps, PART):
+        until = numpy.triu(numpy.ones((steps, steps)))
+        until[:begin], until[begin + PART:] = 0, 0
+        counts = low.reshaped(low.matmul(mask, low.constant(until)), (None, steps, 1))
+        places = numpy.clip(numpy.arange(1, steps + 1) - begin, 0, PART).astype(numpy.float32)
+        part = low.sub(counts, places[None, None])
+        total = part if total is None else low.add(total, part)
+    return total
+
+
+def written_out(low, layer, projected, mask, states, step):
+    """Step by step. projected: [N, T, gates · units], the inputs' part of all steps. states: at the start; None: zeros.
+
+    step: a function of (the inputs' part of a step, states) that gives the output and the new states.
+    """
+    steps = projected.shape[1]
+    if steps > LONGEST:
+        raise low.refusal(f"has {steps} steps, which are written out, up to {LONGEST}; give it shorter sequences")
+    truths = low.parts(mask, 1, [1] * steps) if mask is not None else [None] * steps
+    last, outputs = None, []
+    for part, truth in zip(low.parts(projected, 1, [1] * steps), truths):
+        output, new = step(low.reshaped(part, (None, projected.shape[2])), states)
+        if truth is not None:
+            new = [low.where(truth, one, 0.0 if before is None else before) for one, before in zip(new, states)]
+            output = low.where(truth, output, 0.0 if last is None or layer.zero_output_for_mask else last)
+        last, states = output, new
+        outputs.append(low.reshaped(output, (None, 1, output.shape[1])))
+    return result(layer, low.joined(outputs, 1) if layer.return_sequences else None, last, states)
+
+
+def beginning(low, layer, initial_state, count):
+    """The states at the start."""
+    if initial_state is None:
+        return [None] * count
+    given = list(initial_state) if isinstance(initial_state, (list, tuple)) else [initial_state]
+    if len(given) != count:
+        raise low.refusal(f"begins with {len(given)} states, and has {count}")
+    return [low.number(one) for one in given]
+
+
+def gates_of(low, x, count):
+    return low.parts(x, 1, [x.shape[1] // count] * count)
 
 
 @translates("LSTM")
 def lstm(low, layer, x, initial_state=None, mask=None, training=None):
-    require_plain(low, layer, initial_state, mask)
+    require_known(low, layer, mask)
     cell = layer.cell
-    x = with_dropout(low, layer, x, training)
-    x = low.plain(reversed_steps(low, x) if layer.go_backwards else x)
+    x, mask = prepared(low, layer, x, mask, training)
     weights = [matrix(low, cell.kernel, 4, False), matrix(low, cell.recurrent_kernel, 4, False)]
-    biases = [low.parameter(cell.bias), low.ones((4 * cell.units,), 0.0)] if cell.use_bias else [None, None]
-    y, hidden, carry, *_ = low.emit("lstm", [x, *weights, *biases], which=None)
-    last = (None, cell.units)
-    return result(low, layer, Value(y, (*x.shape[:2], cell.units)), [Value(hidden, last), Value(carry, last)])
+    bias = low.parameter(cell.bias) if cell.use_bias else None
+
+    def compute(x):
+        both = [bias, low.ones((4 * cell.units,), 0.0)] if cell.use_bias else [None, None]
+        y, hidden, carry, *_ = low.emit("lstm", [x, *weights, *both], which=None)
+        last = (None, cell.units)
+        return Value(y, (*x.shape[:2], cell.units)), [Value(hidden, last), Value(carry, last)]
+
+    def step(inputs, states):
+        hidden, carry = states
+        total = inputs if hidden is None else low.add(inputs, low.linear(hidden, weights[1]))
+        i, f, new, o = gates_of(low, total, 4)
+        i, f, o = (activated(low, gate, cell.recurrent_activation) for gate in (i, f, o))
+        added = low.mul(i, activated(low, new, cell.activation))
+        carry = added if carry is None else low.add(low.mul(f, carry), added)
+        hidden = low.mul(o, activated(low, carry, cell.activation))
+        return hidden, [hidden, carry]
+
+    if is_usual(cell) and initial_state is None and not (mask is not None and layer.return_state):
+        return at_once(low, layer, x, mask, compute)
+    return written_out(low, layer, low.linear(x, weights[0], bias), mask, beginning(low, layer, initial_state, 2), step)
 
 
 @translates("GRU")
 def gru(low, layer, x, initial_state=None, mask=None, training=None):
-    require_plain(low, layer, initial_state, mask)
+    """Its gates are those of the reset, of the update, and the new state."""
+    require_known(low, layer, mask)
     cell = layer.cell
-    if not cell.reset_after:
-        raise low.refusal("has reset_after=False: it resets the state before its product; Telar resets after it")
-    x = with_dropout(low, layer, x, training)
-    x = low.plain(reversed_steps(low, x) if layer.go_backwards else x)
+    units = cell.units
+    x, mask = prepared(low, layer, x, mask, training)
     weights = [matrix(low, cell.kernel, 3, True), matrix(low, cell.recurrent_kernel, 3, True)]
     biases = [None, None]
-    if cell.use_bias:
-        both = low.parameter(cell.bias, Layout((2, 3, cell.units), (0, 1, 2), (2, 3 * cell.units), 1))
-        biases = [low.reshaped(part, (3 * cell.units,)) for part in low.parts(both, 0, [1, 1])]
-    y, hidden, *_ = low.emit("gru", [x, *weights, *biases], which=None)
-    return result(low, layer, Value(y, (*x.shape[:2], cell.units)), [Value(hidden, (None, cell.units))])
+    if cell.use_bias and cell.reset_after:
+        both = low.parameter(cell.bias, Layout((2, 3, units), (0, 1, 2), (2, 3 * units), 1))
+        biases = [low.reshaped(part, (3 * units,)) for part in low.parts(both, 0, [1, 1])]
+    elif cell.use_bias:
+        biases[0] = low.parameter(cell.bias, Layout((3, units), (0, 1), (3 * units,), 0))
+
+    def compute(x):
+        y, hidden, *_ = low.emit("gru", [x, *weights, *biases], which=None)
+        return Value(y, (*x.shape[:2], units)), [Value(hidden, (None, units))]
+
+    apart = low.parts(weights[1], 0, [2 * units, units]) if not cell.reset_after else None
+
+    def step(inputs, states):
+        hidden = states[0] if states[0] is not None else low.ones((None, units), 0.0)
+        gates, new = low.parts(inputs, 1, [2 * units, units])
+        if cell.reset_after:
+            of_gates, of_new = low.parts(low.linear(hidden, weights[1], biases[1]), 1, [2 * units, units])
+        else:
+            of_gates = low.linear(hidden, apart[0])
+        reset, update = (activated(low, gate, cell.recurrent_activation) for gate in gates_of(low, low.add(gates, of_gates), 2))
+        of_new = low.mul(reset, of_new) if cell.reset_after else low.linear(low.mul(reset, hidden), apart[1])
+        new = activated(low, low.add(new, of_new), cell.activation)
+        hidden = low.where(update, hidden, new)
+        return hidden, [hidden]
+
+    if is_usual(cell) and initial_state is None:
+        return at_once(low, layer, x, mask, compute)
+    return written_out(low, layer, low.linear(x, weights[0], biases[0]), mask, beginning(low, layer, initial_state, 1), step)
 
 
 @translates("SimpleRNN")
 def simple_rnn(low, layer, x, initial_state=None, mask=None, training=None):
-    """Its steps are written out, up to 512."""
+    require_known(low, layer, mask)
     cell = layer.cell
-    for reason, found in (("begins with a state", initial_state is not None), ("has a mask of the samples", mask is not None),
-                          ("keeps its state from batch to batch (stateful)", layer.stateful),
-                          ("has a recurrent_dropout", cell.recurrent_dropout)):
-        if found:
-            raise low.refusal(reason)
-    x = with_dropout(low, layer, x, training)
-    x = low.plain(reversed_steps(low, x) if layer.go_backwards else x)
-    if x.shape[1] > 512:
-        raise low.refusal("has more than 512 steps, which are written out")
+    x, mask = prepared(low, layer, x, mask, training)
     weights = [matrix(low, v, 1, False) for v in (cell.kernel, cell.recurrent_kernel)]
-    all_inputs = low.linear(x, weights[0], low.parameter(cell.bias) if cell.use_bias else None)
-    hidden, outputs = None, []
-    for step in low.parts(all_inputs, 1, [1] * x.shape[1]):
-        total = low.reshaped(step, (None, cell.units))
-        total = total if hidden is None else low.add(total, low.linear(hidden, weights[1]))
+    projected = low.linear(x, weights[0], low.parameter(cell.bias) if cell.use_bias else None)
+
+    def step(inputs, states):
+        hidden, = states
+        total = inputs if hidden is None else low.add(inputs, low.linear(hidden, weights[1]))
         hidden = activated(low, total, cell.activation)
-        outputs.append(low.reshaped(hidden, (None, 1, cell.units)))
-    return result(low, layer, low.joined(outputs, 1), [hidden])
+        return hidden, [hidden]
+
+    return written_out(low, layer, projected, mask, beginning(low, layer, initial_state, 1), step)
 
 
 @translates("Bidirectional")
 def bidirectional(low, layer, x, initial_state=None, mask=None, training=None):
     from telar.keras.walking import called
 
-    if initial_state is not None or mask is not None or layer.return_state:
-        raise low.refusal("begins with a state, has a mask, or returns its states")
-    keywords = {"training": training} if training is not None else {}
+    if initial_state is not None or layer.return_state:
+        raise low.refusal("begins with a state, or returns its states")
+    keywords = {"training": training, "mask": mask}
+    keywords = {name: given for name, given in keywords.items() if given is not None}
     y = called(low, layer.forward_layer, [x], keywords)
     back = called(low, layer.backward_layer, [x], keywords)
     back = reversed_steps(low, back) if layer.return_sequences else back
@@ -129,9 +253,9 @@ def bidirectional(low, layer, x, initial_state=None, mask=None, training=None):
 
 @translates("TimeDistributed")
 def time_distributed(low, layer, x, training=None, mask=None):
-    """The layer for each step: its samples are samples and steps together."""
-    if type(layer.layer).__name__ != "Dense" or mask is not None:
-        raise low.refusal("applies another layer than Dense to each step, or has a mask")
+    """The layer for each step: its samples are samples and steps together. A Dense layer has no use for the mask."""
+    if type(layer.layer).__name__ != "Dense":
+        raise low.refusal("applies another layer than Dense to each step")
     from telar.keras.walking import called
 
     return called(low, layer.layer, [x], {})
