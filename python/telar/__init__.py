@@ -3,7 +3,8 @@
     import telar
     model = telar.load("m.telar")
     scores = model.predict(images)          # NumPy arrays, or anything with DLPack
-    telar.train("job.yaml", **{"strategy.replicas": 2})
+    telar.train("job.yaml", output="runs/job", **{"strategy.replicas": 2})
+    telar.predict("runs/job", images)
 
 telar.torch takes PyTorch's modules. This module needs NumPy alone.
 """
@@ -21,7 +22,7 @@ finally:
     sys.setdlopenflags(_flags)
 
 from telar.loaded import LoadedModel, load
-from telar.run import train
+from telar.run import evaluate, predict, train
 
-__all__ = ["Error", "LoadedModel", "load", "strategies", "train", "version"]
+__all__ = ["Error", "LoadedModel", "evaluate", "load", "predict", "strategies", "train", "version"]
 __version__ = version().split(" ")[0]
