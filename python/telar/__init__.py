@@ -18,6 +18,11 @@ _flags = sys.getdlopenflags()
 sys.setdlopenflags(os.RTLD_NOW | os.RTLD_DEEPBIND)
 try:
     from telar._native import Error, strategies, version
+except ImportError as error:
+    if "libgomp" not in str(error) or "cannot open" not in str(error):
+        raise
+    raise ImportError("telar needs libgomp.so.1, GCC's library of OpenMP, which was not found; install it: Debian and Ubuntu have it "
+                      "in the package libgomp1, Fedora in libgomp") from error
 finally:
     sys.setdlopenflags(_flags)
 

@@ -6,6 +6,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -191,6 +193,23 @@ class Native(unittest.TestCase):
         numpy.testing.assert_allclose(predicted.sum(1), 1, rtol=1e-6)
         self.assertAlmostEqual(means["test_accuracy"], (predicted.argmax(1) == y).mean(), places=6)
         self.assertAlmostEqual(means["test_loss"], -numpy.log(predicted[numpy.arange(5), y]).mean(), places=5)
+
+    def test_a_machine_without_openmp_is_told_the_package(self):
+        program = """
+import sys
+
+class Loader:
+    def find_spec(self, name, path=None, target=None):
+        if name == "telar._native":
+            raise ImportError(sys.argv[1] + ": cannot open shared object file: No such file or directory")
+
+sys.meta_path.insert(0, Loader())
+import telar
+"""
+        for library, told in (("libgomp.so.1", "libgomp1"), ("libother.so.1", "libother.so.1: cannot open")):
+            found = subprocess.run([sys.executable, "-c", program, library], capture_output=True, text=True, check=False)
+            self.assertNotEqual(found.returncode, 0)
+            self.assertRegex(found.stderr.splitlines()[-1], f"^ImportError: .*{told}")
 
     def test_strategies_are_those_of_the_command_line(self):
         self.assertIn("downpour", telar.strategies())
