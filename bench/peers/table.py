@@ -6,6 +6,8 @@ A line is one of these; a step has one line per round:
     {"kind": "environment", "framework", "version", "cpu", "threads", "date"}
     {"kind": "step", "framework", "workload", "setting", "reps", "median_ms", "min_ms", "max_ms"[, "limit_ms"]
      [, "over_limit"][, "images_per_second"]}
+    {"kind": "module", "model", "batch", "rounds", "telar", "eager"[, "compiled"], "products_ms"}: a step of telar.torch and of
+     PyTorch (bench/python/steps.py), each as {"median_ms", "min_ms", "max_ms"}
     {"kind": "memory", "framework", "workload", "setting", "peak_bytes"[, "after_import_bytes"]}
 The framework is telar, pytorch, keras or onednn (the same operation alone). `limit_ms` is the time of the
 step's convolutions and products alone, plus the optimizer's bytes divided by the measured bandwidth, measured
@@ -112,6 +114,16 @@ def print_steps(records):
     print_rows(rows)
 
 
+def print_modules(modules):
+    rows = [("model", "batch", "telar ms", "eager ms", "compiled ms", "better PyTorch / telar", "products ms")]
+    for record in modules:
+        peers = [record[who]["median_ms"] for who in ("eager", "compiled") if who in record]
+        rows.append((record["model"], str(record["batch"]), *(span(record.get(who)) for who in ("telar", "eager", "compiled")),
+                     f"{min(peers) / record['telar']['median_ms']:.2f}", f"{record['products_ms']:.3f}"))
+    print("Step of a PyTorch module: median (min–max)")
+    print_rows(rows)
+
+
 def checks(records):
     """Yields (what, measured ratio, target, whether it is reached) for everything that was measured."""
     for (workload, framework), wanted in FASTER_THAN.items():
@@ -167,8 +179,13 @@ def main():
             versions[record["framework"]] = record
     for record in versions.values():
         print(f"{record['framework']} {record['version']}, {record['cpu']}, {record['threads']} threads, {record['date']}")
-    print()
-    print_steps(records)
+    if any(r["kind"] == "step" for r in records):
+        print()
+        print_steps(records)
+    modules = [r for r in records if r["kind"] == "module"]
+    if modules:
+        print()
+        print_modules(modules)
     memory = [r for r in records if r["kind"] == "memory"]
     if memory:
         print("\nPeak memory of a process that trains a few steps")

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Steps of telar.torch beside the same steps in PyTorch, eager and compiled (torch.compile), in turns.
 
-    PYTHONPATH=build/release/python python bench/python/steps.py [--bf16] [--rounds N] [--eager] [--small] [MODEL...]
+    PYTHONPATH=build/release/python python bench/python/steps.py [--bf16] [--rounds N] [--eager] [--small] [--json] [MODEL...]
 
 The models are those of tests/python/models.py, in the sizes below, or with --small in the tests' sizes. Both sides have all
 cores; the optimizer is Adam. With --bf16, Telar has precision="bf16" and PyTorch autocast. --eager leaves torch.compile out,
 which takes minutes to compile. A round is as many steps as take half a second, at least 3; the figures are the rounds'
 medians. "Products" are the step's matrix products and convolutions, each timed by the engine within a step of Telar's.
+--json prints a line of JSON for each model, as scripts/bench-peers collects them (bench/peers/table.py).
 """
 
 import argparse
@@ -24,8 +25,10 @@ import torchvision
 import telar.torch as tt
 from telar.torch.capture import WithLoss
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/python"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../../tests/python"), os.path.join(HERE, "../peers")]
 from models import MODELS, images  # noqa: E402: the folder must be on the path first
+from timing import print_environment, print_line  # noqa: E402
 
 
 def small_vit():
@@ -85,7 +88,8 @@ def seconds_of_products(step, batch):
     return sum(seconds for name, seconds in medians if name.startswith(PRODUCTS))
 
 
-def measure(name, make, size, options):
+def measure(make, size, options):
+    """The milliseconds of each round by who made the steps, and those of a step's products."""
     torch.manual_seed(0)
     module, loss, draw = make()
     batch = draw(size)
@@ -99,12 +103,22 @@ def measure(name, make, size, options):
         times.append(max(3, round(ROUND_SECONDS / seconds_of(run, 3))))
     rounds = [[seconds_of(run, n) for run, n in zip(runs, times)] for _ in range(options.rounds)]
     milliseconds = [[1e3 * one for one in column] for column in zip(*rounds)]
-    medians = [statistics.median(one) for one in milliseconds]
-    texts = ["%9.3f (%.3f to %.3f)" % (middle, min(one), max(one)) for middle, one in zip(medians, milliseconds)]
-    products = 1e3 * seconds_of_products(step, batch)
-    print("%-20s %4d  telar %s  eager %s%s  %5.2f x the best  products %.3f: %.2f of them"
-          % (name, size, texts[0], texts[1], "  compiled " + texts[2] if len(texts) == 3 else "",
-             min(medians[1:]) / medians[0], products, medians[0] / products), flush=True)
+    return dict(zip(("telar", "eager", "compiled"), milliseconds)), 1e3 * seconds_of_products(step, batch)
+
+
+def print_text(name, size, milliseconds, products):
+    medians = {who: statistics.median(rounds) for who, rounds in milliseconds.items()}
+    texts = ["%s %9.3f (%.3f to %.3f)" % (who, medians[who], min(rounds), max(rounds)) for who, rounds in milliseconds.items()]
+    ours = medians.pop("telar")
+    print("%-20s %4d  %s  %5.2f x the best  products %.3f: %.2f of them"
+          % (name, size, "  ".join(texts), min(medians.values()) / ours, products, ours / products), flush=True)
+
+
+def print_json(name, size, milliseconds, products):
+    spans = {who: {"median_ms": round(statistics.median(rounds), 4), "min_ms": round(min(rounds), 4), "max_ms": round(max(rounds), 4)}
+             for who, rounds in milliseconds.items()}
+    print_line({"kind": "module", "model": name, "batch": size, "rounds": len(milliseconds["telar"]), **spans,
+                "products_ms": round(products, 4)})
 
 
 def main():
@@ -113,6 +127,7 @@ def main():
     parser.add_argument("--eager", action="store_true")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("models", nargs="*", metavar="MODEL")
     options = parser.parse_args()
     table = {name: (MODELS[name], size) for name, size in SMALL.items()} if options.small else SIZES
@@ -121,8 +136,11 @@ def main():
         parser.error("there is no model '%s'; these are: %s" % (unknown[0], ", ".join(table)))
     warnings.filterwarnings("ignore")
     torch.set_num_threads(os.cpu_count())
+    if options.json:
+        print_environment("pytorch", torch.__version__, torch.get_num_threads())
     for name in options.models or table:
-        measure(name, *table[name], options)
+        make, size = table[name]
+        (print_json if options.json else print_text)(name + "_bf16" * options.bf16, size, *measure(make, size, options))
 
 
 if __name__ == "__main__":

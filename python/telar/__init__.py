@@ -3,7 +3,8 @@
     import telar
     model = telar.load("m.telar")
     scores = model.predict(images)          # NumPy arrays, or anything with DLPack
-    telar.train("job.yaml", **{"strategy.replicas": 2})
+    telar.train("job.yaml", output="runs/job", **{"strategy.replicas": 2})
+    telar.predict("runs/job", images)
 
 telar.torch takes PyTorch's modules. This module needs NumPy alone.
 """
@@ -17,11 +18,16 @@ _flags = sys.getdlopenflags()
 sys.setdlopenflags(os.RTLD_NOW | os.RTLD_DEEPBIND)
 try:
     from telar._native import Error, strategies, version
+except ImportError as error:
+    if "libgomp" not in str(error) or "cannot open" not in str(error):
+        raise
+    raise ImportError("telar needs libgomp.so.1, GCC's library of OpenMP, which was not found; install it: Debian and Ubuntu have it "
+                      "in the package libgomp1, Fedora in libgomp") from error
 finally:
     sys.setdlopenflags(_flags)
 
 from telar.loaded import LoadedModel, load
-from telar.run import train
+from telar.run import evaluate, predict, train
 
-__all__ = ["Error", "LoadedModel", "load", "strategies", "train", "version"]
+__all__ = ["Error", "LoadedModel", "evaluate", "load", "predict", "strategies", "train", "version"]
 __version__ = version().split(" ")[0]

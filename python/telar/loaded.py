@@ -55,12 +55,18 @@ class LoadedModel:
         return {name: as_input(values, forms[name], name) for name, values in given.items()}
 
 
-def as_input(values, dtype, name):
-    """The values as a contiguous array of the type f32 or i32. Refuses numbers that change by that."""
+def as_numbers(values, name):
+    """The values as a NumPy array of numbers, without a copy where there is a way."""
     array = numpy.from_dlpack(values) if not isinstance(values, numpy.ndarray) and hasattr(values, "__dlpack__") \
         else numpy.asarray(values)
     if array.dtype.kind not in "biuf":
         raise _native.Error(f"the input '{name}' must be of numbers, not of {array.dtype}")
+    return array
+
+
+def as_input(values, dtype, name):
+    """The values as a contiguous array of the type f32 or i32. Refuses numbers that change by that."""
+    array = as_numbers(values, name)
     if dtype == "i32":
         if array.dtype.kind not in "biu":
             raise _native.Error(f"the input '{name}' is of integers, but the array has {array.dtype}")

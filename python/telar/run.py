@@ -1,5 +1,6 @@
-"""Jobs, by the command line `telar`."""
+"""Jobs and their runs, by the command line `telar`."""
 
+import csv
 import json
 import os
 import shutil
@@ -8,7 +9,10 @@ import sys
 import sysconfig
 import tempfile
 
+import numpy
+
 from telar import _native
+from telar.loaded import as_numbers
 
 
 def command():
@@ -32,20 +36,67 @@ def train(job, output=None, resume=False, **overrides):
     output: the folder of the run, RUN/checkpoints included. overrides: keys of the job (docs/job.md).
     Raises telar.Error if the job cannot be run, with the reason. Ctrl-C saves a checkpoint, as at the command line.
     """
-    arguments = [command(), "train", os.fspath(job)]
+    arguments = [os.fspath(job)]
     arguments += ["--output", os.fspath(output)] if output is not None else []
     arguments += ["--resume"] if resume else []
-    for key, value in overrides.items():
-        arguments += ["--set", f"{key}={json.dumps(value) if not isinstance(value, str) else value}"]
+    return _summary_of("train", arguments + _settings(overrides))
+
+
+def evaluate(run, best=False, **overrides):
+    """The means of the metrics over the test samples of a run's job, as `telar evaluate` has them.
+
+        telar.evaluate("runs/job-1")["test_accuracy"]
+
+    run: the folder of a run, or one of its checkpoints. best: by the best epoch's parameters, not the newest.
+    Returns a dict: "test_" and the name of each metric, and "samples". Raises telar.Error.
+    """
+    return _summary_of("evaluate", [os.fspath(run), *_which(best), *_settings(overrides)])
+
+
+def predict(run, x, best=False, **overrides):
+    """The predictions of a trained run, as `telar predict` has them: of classes, their probabilities.
+
+        telar.predict("runs/job-1", images).argmax(1)
+
+    run, best: as in evaluate(). x: samples in the form of the job's data, which normalises them as in training; a NumPy array
+    or anything with DLPack, [N, ...]. Returns float32 [N, classes], or [N, values] of a model without classes.
+    Raises telar.Error.
+    """
+    array = as_numbers(x, "x")
+    with tempfile.TemporaryDirectory() as folder:
+        samples, table = os.path.join(folder, "x.npy"), os.path.join(folder, "predictions.csv")
+        numpy.save(samples, array)
+        _run("predict", [os.fspath(run), samples, "--all", "--out", table, *_which(best), *_settings(overrides)])
+        with open(table, encoding="utf-8", newline="") as file:
+            columns, *rows = csv.reader(file)
+    # The file and the number of the sample come before the values, and of classes the likeliest one and its probability.
+    before = 4 if columns[2:4] == ["class", "probability"] else 2
+    return numpy.array([row[before:] for row in rows], dtype=numpy.float32)
+
+
+def _which(best):
+    return ["--best"] if best else []
+
+
+def _settings(overrides):
+    return [word for key, value in overrides.items()
+            for word in ("--set", f"{key}={json.dumps(value) if not isinstance(value, str) else value}")]
+
+
+def _summary_of(verb, arguments):
+    """What a verb writes as its summary."""
     with tempfile.TemporaryDirectory() as folder:
         summary = os.path.join(folder, "summary.json")
-        with subprocess.Popen([*arguments, "--summary", summary], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                              text=True) as run:
-            last = _passed_on(run)
-        if run.returncode != 0:
-            raise _native.Error(f"telar train ended with {run.returncode}: {last}")
+        _run(verb, [*arguments, "--summary", summary])
         with open(summary, encoding="utf-8") as file:
             return json.load(file)
+
+
+def _run(verb, arguments):
+    with subprocess.Popen([command(), verb, *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
+        last = _passed_on(run)
+    if run.returncode != 0:
+        raise _native.Error(f"telar {verb} ended with {run.returncode}: {last}")
 
 
 def _passed_on(run):

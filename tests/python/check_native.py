@@ -4,7 +4,10 @@
     PYTHONPATH=build/release/python python tests/python/check_native.py [-k NAME]
 """
 
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -153,6 +156,60 @@ class Native(unittest.TestCase):
             self.assertEqual(summary["epochs"], 2)
             with self.assertRaisesRegex(telar.Error, "epoch"):
                 telar.train(job, output=os.path.join(folder, "other"), **{"training.epochs": "many"})
+
+    def trained(self, folder, y, classes):
+        """The folder of a run on self.x, of which it also tests, with these labels."""
+        for name, array in (("x", self.x), ("y", y)):
+            numpy.save(os.path.join(folder, name + ".npy"), array)
+        data = {"source": "npy", "path": f"{folder}/x.npy", "label_path": f"{folder}/y.npy", "test_path": f"{folder}/x.npy",
+                "test_label_path": f"{folder}/y.npy", "classes": classes, "validation": 0}
+        job, run = os.path.join(folder, "job.yaml"), os.path.join(folder, "run")
+        with open(job, "w", encoding="utf-8") as file:
+            json.dump({"model": "mlp", "data": data, "training": {"epochs": 1, "batch": 5}}, file)
+        summary = telar.train(job, output=run)
+        return run, summary
+
+    def test_a_run_is_evaluated_and_predicts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run, summary = self.trained(folder, self.y, classes=0)
+            means, predicted = telar.evaluate(run), telar.predict(run, self.x)
+            self.assertEqual((predicted.shape, predicted.dtype), ((5, 2), numpy.float32))
+            self.assertAlmostEqual(means["test_loss"], float(((predicted - self.y)**2).mean()), places=6)
+            self.assertEqual((means["test_loss"], means["samples"]), (summary["test_loss"], 5))
+            numpy.testing.assert_allclose(telar.predict(run, self.x[3:4]), predicted[3:4], rtol=1e-5)
+            for mistake, reason in ((lambda: telar.predict(run, self.x[:, :2]), r"samples are \[2\]; the model takes \[3\]"),
+                                    (lambda: telar.predict(run, ["a"]), "of numbers"),
+                                    (lambda: telar.predict(run + "-2", self.x), "run-2"),
+                                    (lambda: telar.evaluate(run, **{"data.test_path": "/nowhere.npy"}), "nowhere")):
+                with self.assertRaisesRegex(telar.Error, reason):
+                    mistake()
+
+    def test_a_run_with_classes_predicts_their_probabilities(self):
+        y = numpy.array([0, 1, 2, 1, 0])
+        with tempfile.TemporaryDirectory() as folder:
+            run, _ = self.trained(folder, y, classes=3)
+            means, predicted = telar.evaluate(run), telar.predict(run, self.x)
+        self.assertEqual(predicted.shape, (5, 3))
+        numpy.testing.assert_allclose(predicted.sum(1), 1, rtol=1e-6)
+        self.assertAlmostEqual(means["test_accuracy"], (predicted.argmax(1) == y).mean(), places=6)
+        self.assertAlmostEqual(means["test_loss"], -numpy.log(predicted[numpy.arange(5), y]).mean(), places=5)
+
+    def test_a_machine_without_openmp_is_told_the_package(self):
+        program = """
+import sys
+
+class Loader:
+    def find_spec(self, name, path=None, target=None):
+        if name == "telar._native":
+            raise ImportError(sys.argv[1] + ": cannot open shared object file: No such file or directory")
+
+sys.meta_path.insert(0, Loader())
+import telar
+"""
+        for library, told in (("libgomp.so.1", "libgomp1"), ("libother.so.1", "libother.so.1: cannot open")):
+            found = subprocess.run([sys.executable, "-c", program, library], capture_output=True, text=True, check=False)
+            self.assertNotEqual(found.returncode, 0)
+            self.assertRegex(found.stderr.splitlines()[-1], f"^ImportError: .*{told}")
 
     def test_strategies_are_those_of_the_command_line(self):
         self.assertIn("downpour", telar.strategies())
