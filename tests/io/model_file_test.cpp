@@ -59,6 +59,7 @@ Model many_operations() {
     y = concat(m, {y, fill(m, 1, x, {2})}, 1);
     y = divide(m, mul(m, clamp(m, y, -1, 1), within(m, y, -2, 2)), exp(m, tanh(m, y)));
     y = add(m, y, log(m, softplus(m, y)));
+    y = add(m, sin(m, y), cos(m, y));
     const ValueId kernel = m.parameter("kernel", {1, 6, 2, 2}, {});
     const ValueId image = reshape(m, y, {0, 1, 2, 3});
     const ConvTranspose2dOptions options{{.stride_h = 3, .stride_w = 2}, 1, 0};  // [N, 6, 6, 6]
