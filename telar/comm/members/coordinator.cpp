@@ -36,6 +36,15 @@ std::string other_host(const std::string& peer) {
   return Address{.host = host, .port = 0}.loopback() ? "" : host;
 }
 
+void add_works(members::Lease& message, const std::vector<int64_t>& works) {
+  for (auto begin = works.begin(); begin != works.end();) {
+    const auto end = std::find_if(begin, works.end(), [&](int64_t work) { return work != *begin; });
+    message.add_works(*begin);
+    message.add_work_steps(end - begin);
+    begin = end;
+  }
+}
+
 members::Reply reply_of(const MemberRegistry::AnswerValue& value) {
   members::Reply reply;
   if (std::holds_alternative<MemberRegistry::WorkThere>(value)) {
@@ -52,7 +61,7 @@ members::Reply reply_of(const MemberRegistry::AnswerValue& value) {
     message.set_begin((*lease)->begin);
     message.set_end((*lease)->end);
     message.set_part((*lease)->part);
-    for (const int64_t work : (*lease)->works) message.add_works(work);
+    add_works(message, (*lease)->works);
     for (const std::string& place : (*lease)->places) message.add_places(place);
   } else if (const auto* round = std::get_if<std::optional<StoreRound>>(&value)) {
     members::Round& message = *reply.mutable_round();

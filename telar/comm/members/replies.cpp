@@ -25,6 +25,24 @@ Replies::Welcome welcome_of(const members::Welcome& message) {
           .servers = {message.servers().begin(), message.servers().end()}};
 }
 
+/// The piece of work of each batch; those of a lease may be as many as an epoch has.
+std::vector<int64_t> works_of(const members::Lease& message) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  const int64_t batches = message.end() - message.begin();
+  std::vector<int64_t> works;
+  if (batches <= kMost && message.works_size() == message.work_steps_size()) {
+    for (int i = 0; i < message.works_size(); ++i) {
+      const int64_t steps = message.work_steps(i);
+      if (steps < 1 || steps > batches - std::ssize(works)) break;
+      works.insert(works.end(), static_cast<size_t>(steps), message.works(i));
+    }
+  }
+  if (std::ssize(works) != batches)
+    throw user_error("a lease of {} batches in {} pieces of work with {} batches, which is not possible",
+                     batches, message.works_size(), works.size());
+  return works;
+}
+
 std::optional<Lease> lease_of(const members::Lease& message) {
   if (message.id() == 0) return std::nullopt;
   if (message.begin() < 0 || message.begin() >= message.end() || message.part() < 0)
@@ -35,7 +53,7 @@ std::optional<Lease> lease_of(const members::Lease& message) {
                .begin = message.begin(),
                .end = message.end(),
                .part = message.part(),
-               .works = {message.works().begin(), message.works().end()},
+               .works = works_of(message),
                .places = {message.places().begin(), message.places().end()}};
 }
 
