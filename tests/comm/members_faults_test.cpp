@@ -90,6 +90,7 @@ TEST(MembersFaults, SparesThatLeaveWhileTheyAreDismissedHarmNobody) {
   Sentences sentences;
   CoordinatorOptions options = coordinator_options(1);
   options.say = sentences.writer();
+  options.patience_seconds = 60;  // no member says anything meanwhile, however busy the machine is
   Coordinator coordinator(options);
   RawMember worker(coordinator.address());
   worker.begin();
