@@ -92,7 +92,7 @@ class Models(unittest.TestCase):
         module, loss, make = built(name)
         other, exact = copy.deepcopy(module), copy.deepcopy(module).double()
         batches = [make(BATCHES[i % len(BATCHES)]) for i in range(steps)]
-        step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), rate, momentum=0.9))
+        step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), rate, momentum=0.9), engine="telar")
         found = [step(*batch) for batch in batches]
         single, double = (train(m, loss, torch.optim.SGD(m.parameters(), rate, momentum=0.9), of)
                           for m, of in ((other, batches), (exact, [doubled(batch) for batch in batches])))
