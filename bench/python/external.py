@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Steps that PyTorch computes in two workers of Telar, beside PyTorch's own DistributedDataParallel over gloo with two
 processes: the same model, global batch, and one thread a worker. In turns: medians of 3 rounds of 10 steps.
+And Downpour with one server: images a second of two workers beside one, each with a thread and with batches of half the size,
+in turns, in the second of two epochs of 20 batches.
 
     PYTHONPATH=build/release/python python bench/python/external.py [MODEL] [BATCH] [SIZE]
 
 MODEL: of torchvision (resnet18); BATCH: images of both workers together (32); SIZE: their width and height (64).
 """
 
+import functools
 import os
 import statistics
 import subprocess
@@ -16,7 +19,7 @@ import time
 import torch
 from torch import nn
 
-ROUNDS, WARM_UP, STEPS = 3, 3, 10
+ROUNDS, WARM_UP, STEPS, BATCHES = 3, 3, 10, 20
 
 
 def model_and_batch(name, size, width):
@@ -63,10 +66,19 @@ def distributed_step(name, size, width):
     torch.distributed.destroy_process_group()
 
 
+def downpour(workers, name, size, width):
+    """Prints the images a second of Downpour."""
+    import telar.torch as tt
+    module, images, labels = model_and_batch(name, size // 2, width)
+    history = tt.fit(module, nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), 0.001), [(images, labels)] * BATCHES,
+                     epochs=2, strategy="downpour", workers=workers, servers=1, threads=workers, engine="torch", progress=False)
+    print(history[-1]["samples_per_second"])
+
+
 def run(which, arguments):
-    """The median that a run of this script prints."""
+    """The number that a run of this script prints."""
     command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), *map(str, arguments)]
-    if which == "telar":
+    if which != "ddp":
         ranks = [{}]
     else:
         port = str(20000 + os.getpid() % 20000)
@@ -79,20 +91,34 @@ def run(which, arguments):
     return float("".join(texts))
 
 
+def in_turns(choices, arguments):
+    """For each choice the median of the rounds, the least and the most."""
+    found = {which: [] for which in choices}
+    for _ in range(ROUNDS):
+        for which, numbers in found.items():
+            numbers.append(run(which, arguments))
+    return [(statistics.median(numbers), min(numbers), max(numbers)) for numbers in found.values()]
+
+
+def milliseconds(median, least, most):
+    return f"{median * 1e3:.1f} ms ({least * 1e3:.1f} to {most * 1e3:.1f})"
+
+
 def main():
     name, size, width = (sys.argv[1:] + ["resnet18", "32", "64"][len(sys.argv) - 1:])
     arguments = name, int(size), int(width)
-    if "BENCH_WHICH" in os.environ:
-        (telar_step if os.environ["BENCH_WHICH"] == "telar" else distributed_step)(*arguments)
+    which = os.environ.get("BENCH_WHICH")
+    if which is not None:
+        steps = {"telar": telar_step, "ddp": distributed_step, "downpour_1": functools.partial(downpour, 1),
+                 "downpour_2": functools.partial(downpour, 2)}
+        steps[which](*arguments)
         return
-    times = {"telar": [], "ddp": []}
-    for _ in range(ROUNDS):
-        for which, found in times.items():
-            found.append(run(which, arguments))
-    telars, ddps = (statistics.median(found) for found in times.values())
-    print(f"{name}, {size} images of {width} x {width}: Telar {telars * 1e3:.1f} ms ({min(times['telar']) * 1e3:.1f} to "
-          f"{max(times['telar']) * 1e3:.1f}), DDP {ddps * 1e3:.1f} ms ({min(times['ddp']) * 1e3:.1f} to {max(times['ddp']) * 1e3:.1f}), "
-          f"{ddps / telars:.2f} of DDP's speed")
+    telar, ddp = in_turns(["telar", "ddp"], arguments)
+    print(f"{name}, {size} images of {width} x {width}: Telar {milliseconds(*telar)}, DDP {milliseconds(*ddp)}, "
+          f"{ddp[0] / telar[0]:.2f} of DDP's speed")
+    one, two = in_turns(["downpour_1", "downpour_2"], arguments)
+    print(f"Downpour, images a second: two workers {two[0]:.0f} ({two[1]:.0f} to {two[2]:.0f}), "
+          f"one {one[0]:.0f} ({one[1]:.0f} to {one[2]:.0f}), {two[0] / one[0]:.2f} times")
 
 
 main()

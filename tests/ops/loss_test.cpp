@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "ops/run_graph.h"
 #include "support/sentences.h"
 #include "telar/graph/autodiff.h"
@@ -73,6 +76,40 @@ RowLosses one_row(std::span<const float> logits, int32_t of) {
   run.set_parameter("x", logits);
   run.run();
   return {run.output("loss"), run.gradient("x")};
+}
+
+// Of 37 classes, which are no multiple of the elements that are computed together.
+TEST(CrossEntropy, OfManyClassesIsThatOfDoubles) {
+  constexpr int64_t kRows = 5;
+  constexpr int64_t kClasses = 37;
+  GraphBuilder builder;
+  const ValueId x = builder.parameter("x", {DType::f32, {kRows, kClasses}});
+  const ValueId label = builder.input("label", {DType::i32, {kRows}}, true);
+  builder.output("loss", cross_entropy(builder, x, label, 0));
+  const Graph forward = builder.build();
+  GraphRun run(differentiate(forward, forward.output("loss"), {x}));
+  std::vector<float> logits = numbers(kRows * kClasses, 7);
+  for (float& logit : logits) logit *= 3;
+  logits[3] = -std::numeric_limits<float>::infinity();  // a class that is left out
+  const std::vector<int32_t> labels{0, 36, 15, 16, 32};
+  run.set_input("label", std::span<const int32_t>(labels));
+  run.set_parameter("x", logits);
+  run.run();
+  const std::vector<float> gradient = run.gradient("x");
+  double loss = 0;
+  for (int64_t row = 0; row < kRows; ++row) {
+    const float* of_row = logits.data() + row * kClasses;
+    double sum = 0;
+    for (int64_t c = 0; c < kClasses; ++c) sum += std::exp(static_cast<double>(of_row[c]));
+    loss += std::log(sum) - of_row[labels[static_cast<size_t>(row)]];
+    for (int64_t c = 0; c < kClasses; ++c) {
+      const double own = c == labels[static_cast<size_t>(row)] ? 1 : 0;
+      ASSERT_NEAR(gradient[static_cast<size_t>(row * kClasses + c)],
+                  std::exp(static_cast<double>(of_row[c])) / sum - own, 2e-6)
+          << "row " << row << ", class " << c;
+    }
+  }
+  EXPECT_NEAR(run.output("loss")[0], loss, 1e-5 * loss);
 }
 
 TEST(CrossEntropyOfRows, IsTheCrossEntropyOfEachRow) {

@@ -4,6 +4,7 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
+#include "telar/graph/ops/constant.h"
 
 namespace telar {
 
@@ -64,8 +65,11 @@ class MulOp final : public Op {
   void gradient(GradientContext& context) const override {
     for (size_t i = 0; i < 2; ++i) {
       if (!context.needs(i)) continue;
-      context.set(i,
-                  fit(context, mul(context.builder(), context.output_gradient(0), context.input(1 - i)), i));
+      const ValueId dy = context.output_gradient(0);
+      const ValueId other = context.input(1 - i);
+      // A product with ones repeats elements.
+      const bool repeats = is_one(context.builder().graph(), other);
+      context.set(i, fit(context, repeats ? dy : mul(context.builder(), dy, other), i));
     }
   }
 };

@@ -39,6 +39,13 @@ ValueId constant(GraphBuilder& builder, double value, const Shape& shape) {
   return builder.add1(kConstant, {}, {{"shape", shape.dims()}, {"value", value}});
 }
 
+bool is_one(const Graph& graph, ValueId value) {
+  const int32_t node = graph.value(value).node;
+  if (node < 0) return false;
+  const Node& made = graph.nodes()[static_cast<size_t>(node)];
+  return made.op == &kConstant && made.attributes.real("value") == 1.0;
+}
+
 ValueId fill(GraphBuilder& builder, double value, ValueId batch_of, const Shape& item) {
   return builder.add1(kFill, {batch_of}, {{"shape", item.dims()}, {"value", value}});
 }

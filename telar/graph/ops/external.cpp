@@ -6,6 +6,7 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
+#include "telar/graph/ops/constant.h"
 
 namespace telar {
 
@@ -38,12 +39,8 @@ class ExternalOp final : public Op {
   void gradient(GradientContext& context) const override {
     if (external_mode(context.attributes()) != ExternalMode::training)
       throw user_error("external computes gradients only in training");
-    const Graph& graph = context.builder().graph();
-    const Value& of_loss = graph.value(context.output_gradient(0));
-    const bool is_one = of_loss.node >= 0 &&
-                        graph.nodes()[static_cast<size_t>(of_loss.node)].op->name() == "constant" &&
-                        graph.nodes()[static_cast<size_t>(of_loss.node)].attributes.real("value") == 1.0;
-    if (!is_one) throw user_error("the loss of external must be the loss of the graph as it is");
+    if (!is_one(context.builder().graph(), context.output_gradient(0)))
+      throw user_error("the loss of external must be the loss of the graph as it is");
     for (size_t i = 1; i < context.input_count(); ++i)
       if (context.needs(i)) context.set(i, context.output(i));
   }

@@ -226,6 +226,10 @@ def embedding(low, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sp
         mask = torch.ones(table.shape[0], 1)
         mask[padding_idx] = 0
         low.require_zero_row(0, padding_idx)
+        if not isinstance(indices, (torch.Tensor, Repeated)):
+            vectors = low.result("embedding", [indices, table])
+            kept = Value(low.emit("embedding", [indices, mask]), (*vectors.shape[:-1], 1))
+            return low.result("mul", [vectors, kept])
         table = Value(low.emit("mul", [table, mask]), table.shape)
     if isinstance(indices, torch.Tensor):
         return shaping.rows(low, table, indices)

@@ -6,11 +6,16 @@
 
 #include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/kernels/common/thread_parts.h"
+#include "telar/device/cpu/parallel.h"
 #include "telar/device/cpu/primitives.h"
+#include "telar/device/cpu/sum_loops.h"
 
 namespace telar::cpu {
 
 namespace {
+
+constexpr int64_t kColumnsAThread = 64;
+constexpr int64_t kTermsAThread = 16384;
 
 struct Shapes {
   DType dtype;
@@ -105,13 +110,15 @@ struct FeatureParts {
   std::vector<FeaturePart> parts;
 };
 
+bool has_plain_rows(const Shapes& s, const LinearGradient& gradient) {
+  return gradient.src_desc() == plain(s.dtype, s.x) && gradient.diff_dst_desc() == plain(s.dtype, s.y);
+}
+
 /// The features of each thread; no parts if oneDNN shall divide the work. A part must be whole blocks of the
 /// layout, and dense.
 FeatureParts parts_of(const Shapes& s, const LinearGradient& whole, bool bias) {
   const int64_t threads = omp_get_max_threads();
-  const bool plain_rows =
-      whole.src_desc() == plain(s.dtype, s.x) && whole.diff_dst_desc() == plain(s.dtype, s.y);
-  if (threads == 1 || !waits_inside(whole) || !plain_rows) return {};
+  if (threads == 1 || !waits_inside(whole) || !has_plain_rows(s, whole)) return {};
   const Desc dw = whole.diff_weights_desc();
   const Blocks blocks = blocks_of(dw);
   FeatureParts divided;
@@ -188,6 +195,36 @@ void lower_features(Lowering& lowering, const FeatureParts& divided, const Linea
   parts.lower(around);
 }
 
+/// From this number of samples on, a product followed by a reorder is faster than the gradient's own kernels.
+constexpr int64_t kSamplesOfProduct = 256;
+
+/// dw = dyᵀ · x as a matrix product; db = the sums of dy's columns.
+void lower_gradient_as_product(Lowering& lowering, const Shapes& s, const LinearRegions& regions) {
+  const Desc transposed({s.y[1], s.y[0]}, data_type(s.dtype), dnnl::memory::dims{1, s.y[1]});
+  const auto pd = matrix_product(transposed, plain(s.dtype, s.x), plain(DType::f32, s.w));
+  const RegionId product = lowering.temporary(pd.dst_desc());
+  lowering.primitive(pd, dnnl::matmul(pd),
+                     {{DNNL_ARG_SRC, lowering.view(regions.dy, transposed)},
+                      {DNNL_ARG_WEIGHTS, regions.x},
+                      {DNNL_ARG_DST, product}});
+  lowering.reorder(product, regions.dw);
+  if (regions.db < 0) return;
+  lowering.function({regions.dy}, {regions.db}, [=](const Pointers& p) {
+    const auto rows = s.y[0];
+    const auto columns = s.y[1];
+    parallel_for(columns, std::max<int64_t>(kColumnsAThread, kTermsAThread / rows),
+                 [&](int64_t begin, int64_t end) {
+                   float* sums = p.get<float>(1) + begin;
+                   std::fill_n(sums, end - begin, 0.0F);
+                   if (s.dtype == DType::f32) {
+                     add_columns(p.get<const float>(0) + begin, {rows, end - begin, columns}, sums);
+                   } else {
+                     add_columns(p.get<const uint16_t>(0) + begin, {rows, end - begin, columns}, sums);
+                   }
+                 });
+  });
+}
+
 void lower_linear_backward_weights(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const ValueId dy = node.inputs[1];
@@ -198,6 +235,8 @@ void lower_linear_backward_weights(Lowering& lowering, const Node& node) {
   const LinearRegions regions{lowering.region(x, pd.src_desc()), lowering.region(dy, pd.diff_dst_desc()),
                               lowering.define(dw, pd.diff_weights_desc()),
                               bias ? lowering.define(node.outputs[1], bias_desc(s.y[1])) : -1};
+  if (waits_inside(pd) && has_plain_rows(s, pd) && s.x[0] >= kSamplesOfProduct)
+    return lower_gradient_as_product(lowering, s, regions);
   const FeatureParts divided = parts_of(s, pd, bias);
   if (!divided.parts.empty()) return lower_features(lowering, divided, regions);
   lowering.primitive(pd, dnnl::inner_product_backward_weights(pd),

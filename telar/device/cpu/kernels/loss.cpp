@@ -1,7 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
+#include "telar/core/simd.h"
 #include "telar/device/cpu/kernels.h"
+#include "telar/device/cpu/kernels/common/exponential.h"
 #include "telar/device/cpu/parallel.h"
 
 namespace telar::cpu {
@@ -10,13 +14,47 @@ namespace {
 
 constexpr int64_t kExponentialsAThread = 512;  // elements for each thread; each needs an exponential
 
-/// Computes log-probabilities from a row of logits, shifted by the row's maximum.
-void log_softmax_row(const float* logits, float* log_probabilities, int64_t classes) {
-  const float largest = *std::max_element(logits, logits + classes);
-  float sum = 0;
-  for (int64_t c = 0; c < classes; ++c) sum += std::exp(logits[c] - largest);
-  const float shift = largest + std::log(sum);
-  for (int64_t c = 0; c < classes; ++c) log_probabilities[c] = logits[c] - shift;
+constexpr int64_t kLanes = 16;  // maxima and sums of a row, so that there are vector instructions for them
+
+[[gnu::always_inline]] inline float largest_of(const float* row, int64_t count) {
+  if (count < kLanes) return *std::max_element(row, row + count);
+  std::array<float, kLanes> largest;
+  largest.fill(row[0]);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane)
+      largest[lane] = row[i + lane] > largest[lane] ? row[i + lane] : largest[lane];
+  for (int64_t lane = 0; i < count; ++i, ++lane) largest[lane] = std::max(largest[lane], row[i]);
+  return *std::max_element(largest.begin(), largest.end());
+}
+
+[[gnu::always_inline]] inline float sum_of_exponentials(const float* row, int64_t count, float largest) {
+  if (count < kLanes)
+    return std::accumulate(row, row + count, 0.0F,
+                           [=](float sum, float x) { return sum + exponential(x - largest); });
+  std::array<float, kLanes> sums = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane) sums[lane] += exponential(row[i + lane] - largest);
+  for (int64_t lane = 0; i < count; ++i, ++lane) sums[lane] += exponential(row[i] - largest);
+  return std::accumulate(sums.begin(), sums.end(), 0.0F);
+}
+
+/// Computes log-probabilities from rows of logits, shifted by the row's maximum.
+TELAR_FOR_EACH_CPU
+void log_softmax_rows(const float* logits, float* log_probabilities, int64_t rows, int64_t classes) {
+  for (int64_t row = 0; row < rows; ++row, logits += classes, log_probabilities += classes) {
+    const float largest = largest_of(logits, classes);
+    const float shift = largest + std::log(sum_of_exponentials(logits, classes, largest));
+    for (int64_t c = 0; c < classes; ++c) log_probabilities[c] = logits[c] - shift;
+  }
+}
+
+/// scale · (probability − spread)
+TELAR_FOR_EACH_CPU
+void probabilities_minus(const float* log_probabilities, int64_t classes, float spread, float scale,
+                         float* y) {
+  for (int64_t c = 0; c < classes; ++c) y[c] = scale * (exponential(log_probabilities[c]) - spread);
 }
 
 /// −(1 − smoothing) · (log-probability of the label) − smoothing · (mean log-probability).
@@ -43,9 +81,7 @@ void lower_cross_entropy(Lowering& lowering, const Node& node) {
     const auto* labels = p.get<const int32_t>(1);
     auto* log_probabilities = p.get<float>(3);
     parallel_for(rows, std::max<int64_t>(1, kExponentialsAThread / classes), [=](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        log_softmax_row(logits + r * classes, log_probabilities + r * classes, classes);
-      }
+      log_softmax_rows(logits + begin * classes, log_probabilities + begin * classes, end - begin, classes);
     });
     auto* losses = p.get<float>(2);
     double sum = 0;  // in row order: the same for any team
@@ -75,8 +111,7 @@ void lower_cross_entropy_backward(Lowering& lowering, const Node& node) {
     parallel_for(rows, std::max<int64_t>(1, kExponentialsAThread / classes), [=](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const float scale = dloss[r * step];
-        for (int64_t i = r * classes; i < (r + 1) * classes; ++i)
-          gradient[i] = scale * (std::exp(log_probabilities[i]) - spread);
+        probabilities_minus(log_probabilities + r * classes, classes, spread, scale, gradient + r * classes);
         gradient[r * classes + labels[r]] -= scale * (1.0F - smoothing);
       }
     });

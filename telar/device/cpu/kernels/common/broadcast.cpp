@@ -12,6 +12,8 @@ namespace telar::cpu {
 namespace {
 
 constexpr int64_t kTermsAThread = 16384;
+constexpr int64_t kShortRow =
+    4;  // at most so many elements: a row by itself would cost more than its elements
 
 template <size_t Tensors>
 bool continues(const WalkedAxis<Tensors>& outer, const WalkedAxis<Tensors>& inner) {
@@ -59,66 +61,92 @@ struct AddThenRelu {
   static float of(float a, float b) { return std::max(a + b, 0.0F); }
 };
 
-template <typename Operation>
-[[gnu::always_inline]] inline void rows(const std::vector<WalkedAxis<3>>& axes, const float* a,
-                                        const float* b, float* y, int64_t begin, int64_t end) {
+struct Operands {
+  const float* a;
+  const float* b;
+  float* y;
+};
+
+/// Calls row(operands, length) for each row of the walk, or part of one, in [begin, end).
+template <typename Row>
+[[gnu::always_inline]] inline void for_each_row(std::span<const WalkedAxis<3>> axes, const Operands& whole,
+                                                int64_t begin, int64_t end, const Row& row) {
   const WalkedAxis<3>& inner = axes.back();
   RowWalk walk(axes, begin / inner.extent);
   int64_t from = begin % inner.extent;
   while (begin < end) {
     const int64_t length = std::min(inner.extent - from, end - begin);
-    float* to = y + walk.y() + from;
-    const float* first = a + walk.a() + from * inner.steps[1];
-    const float* second = b + walk.b() + from * inner.steps[2];
-    if (inner.steps[1] != 0 && inner.steps[2] != 0) {
-      for (int64_t i = 0; i < length; ++i) to[i] = Operation::of(first[i], second[i]);
-    } else if (inner.steps[1] != 0) {
-      const float value = *second;
-      for (int64_t i = 0; i < length; ++i) to[i] = Operation::of(first[i], value);
-    } else {
-      const float value = *first;
-      for (int64_t i = 0; i < length; ++i) to[i] = Operation::of(value, second[i * inner.steps[2]]);
-    }
+    row(Operands{whole.a + walk.a() + from * inner.steps[1], whole.b + walk.b() + from * inner.steps[2],
+                 whole.y + walk.y() + from * inner.steps[0]},
+        length);
     begin += length;
     from = 0;
     walk.next();
   }
 }
 
-TELAR_FOR_EACH_CPU
-void add_rows(const std::vector<WalkedAxis<3>>& axes, const float* a, const float* b, float* y, int64_t begin,
-              int64_t end) {
-  rows<Add>(axes, a, b, y, begin, end);
+template <typename Operation>
+[[gnu::always_inline]] inline void elements(std::span<const WalkedAxis<3>> axes, const Operands& operands,
+                                            int64_t begin, int64_t end) {
+  const auto& steps = axes.back().steps;
+  for_each_row(
+      axes, operands, begin, end, [&](const Operands& at, int64_t length) __attribute__((always_inline)) {
+        if (steps[1] != 0 && steps[2] != 0) {
+          for (int64_t i = 0; i < length; ++i) at.y[i] = Operation::of(at.a[i], at.b[i]);
+        } else if (steps[1] != 0) {
+          const float value = *at.b;
+          for (int64_t i = 0; i < length; ++i) at.y[i] = Operation::of(at.a[i], value);
+        } else {
+          const float value = *at.a;
+          for (int64_t i = 0; i < length; ++i) at.y[i] = Operation::of(value, at.b[i * steps[2]]);
+        }
+      });
+}
+
+/// Rows of kExtent elements: whole ones, [begin, end), and as many at once as the axis before has.
+template <typename Operation, int64_t kExtent>
+[[gnu::always_inline]] inline void short_rows(std::span<const WalkedAxis<3>> axes, const Operands& operands,
+                                              int64_t begin, int64_t end) {
+  const auto& inner = axes.back().steps;
+  const auto outer = axes.first(axes.size() - 1);
+  const auto& steps = outer.back().steps;
+  for_each_row(
+      outer, operands, begin, end, [&](const Operands& at, int64_t length) __attribute__((always_inline)) {
+        for (int64_t i = 0; i < length; ++i)
+          for (int64_t j = 0; j < kExtent; ++j)
+            at.y[i * kExtent + j] =
+                Operation::of(at.a[i * steps[1] + j * inner[1]], at.b[i * steps[2] + j * inner[2]]);
+      });
+}
+
+template <typename Operation>
+[[gnu::always_inline]] inline void rows(std::span<const WalkedAxis<3>> axes, const Operands& operands,
+                                        int64_t begin, int64_t end) {
+  const int64_t extent = axes.back().extent;
+  if (axes.size() == 1 || extent > kShortRow) return elements<Operation>(axes, operands, begin, end);
+  const int64_t first = std::min(end, (begin + extent - 1) / extent * extent);
+  const int64_t last = std::max(first, end / extent * extent);
+  elements<Operation>(axes, operands, begin, first);
+  if (extent == 2) short_rows<Operation, 2>(axes, operands, first / 2, last / 2);
+  if (extent == 3) short_rows<Operation, 3>(axes, operands, first / 3, last / 3);
+  if (extent == 4) short_rows<Operation, 4>(axes, operands, first / 4, last / 4);
+  elements<Operation>(axes, operands, last, end);
 }
 
 TELAR_FOR_EACH_CPU
-void mul_rows(const std::vector<WalkedAxis<3>>& axes, const float* a, const float* b, float* y, int64_t begin,
-              int64_t end) {
-  rows<Mul>(axes, a, b, y, begin, end);
+void add_rows(std::span<const WalkedAxis<3>> axes, const Operands& operands, int64_t begin, int64_t end) {
+  rows<Add>(axes, operands, begin, end);
 }
 
 TELAR_FOR_EACH_CPU
-void add_relu_rows(const std::vector<WalkedAxis<3>>& axes, const float* a, const float* b, float* y,
-                   int64_t begin, int64_t end) {
-  rows<AddThenRelu>(axes, a, b, y, begin, end);
+void mul_rows(std::span<const WalkedAxis<3>> axes, const Operands& operands, int64_t begin, int64_t end) {
+  rows<Mul>(axes, operands, begin, end);
 }
 
-/// y[j] += the sum of column j of x; in blocks, so that rounding does not grow with the number of rows.
 TELAR_FOR_EACH_CPU
-void add_columns(const WalkedAxis<2>& rows, int64_t columns, const float* x, float* y) {
-  constexpr int64_t kColumns = 256;
-  constexpr int64_t kRows = 128;
-  for (int64_t j = 0; j < columns; j += kColumns) {
-    const int64_t width = std::min(kColumns, columns - j);
-    for (int64_t i = 0; i < rows.extent; i += kRows) {
-      std::array<float, kColumns> sums = {};
-      for (int64_t row = i; row < std::min(i + kRows, rows.extent); ++row) {
-        const float* values = x + row * rows.steps[0] + j;
-        for (int64_t column = 0; column < width; ++column) sums[column] += values[column];
-      }
-      for (int64_t column = 0; column < width; ++column) y[j + column] += sums[column];
-    }
-  }
+void add_relu_rows(std::span<const WalkedAxis<3>> axes, const Operands& operands, int64_t begin,
+                   int64_t end) {
+  rows<AddThenRelu>(axes, operands, begin, end);
 }
 
 float sum_of_row(const float* x, int64_t count) {
@@ -127,6 +155,16 @@ float sum_of_row(const float* x, int64_t count) {
   float sum = x[0];
   for (int64_t i = 1; i < count; ++i) sum += x[i];
   return sum;
+}
+
+/// y[i] += the sum of a row of kExtent elements, for all rows of an axis.
+template <int64_t kExtent>
+void add_short_rows(const WalkedAxis<2>& axis, const float* x, float* y) {
+  for (int64_t i = 0; i < axis.extent; ++i) {
+    float sum = x[i * kExtent];
+    for (int64_t j = 1; j < kExtent; ++j) sum += x[i * kExtent + j];
+    y[i * axis.steps[1]] += sum;
+  }
 }
 
 /// y += the sums of x.
@@ -140,7 +178,10 @@ void add_sums(const WalkedAxis<2>* axis, const WalkedAxis<2>* last, const float*
     return;
   }
   if (axis + 1 == last && axis->steps[1] == 0 && last->steps[1] != 0)
-    return add_columns(*axis, last->extent, x, y);
+    return add_columns(x, {axis->extent, last->extent, axis->steps[0]}, y);
+  if (axis + 1 == last && last->steps[1] == 0 && last->extent == 2) return add_short_rows<2>(*axis, x, y);
+  if (axis + 1 == last && last->steps[1] == 0 && last->extent == 3) return add_short_rows<3>(*axis, x, y);
+  if (axis + 1 == last && last->steps[1] == 0 && last->extent == 4) return add_short_rows<4>(*axis, x, y);
   for (int64_t i = 0; i < axis->extent; ++i)
     add_sums(axis + 1, last, x + i * axis->steps[0], y + i * axis->steps[1]);
 }
@@ -178,7 +219,7 @@ void run_broadcast(Elementwise operation, const std::vector<WalkedAxis<3>>& axes
   auto* const run = operation == Elementwise::mul   ? mul_rows
                     : operation == Elementwise::add ? add_rows
                                                     : add_relu_rows;
-  run(axes, a, b, y, begin, end);
+  run(axes, {a, b, y}, begin, end);
 }
 
 void run_sums(const std::vector<WalkedAxis<2>>& axes, float factor, const float* x, float* y) {
