@@ -175,7 +175,7 @@ void ClusterRun::tell() {
   }
 }
 
-void ClusterRun::start(const Session& session, int64_t steps) {
+void ClusterRun::start(const Session& session, const TrainingState& state) {
   if (job_.strategy.server_addresses.empty()) {
     start_servers();
   } else {
@@ -183,7 +183,7 @@ void ClusterRun::start(const Session& session, int64_t steps) {
   }
   try {
     connect();
-    write_servers(only_store(program_), stores(), session, updates_after(program_, steps));
+    write_servers(only_store(program_), stores(), session, updates_before(program_, state));
   } catch (const Error&) {
     if (processes_) processes_->check();  // says more
     throw;
@@ -406,9 +406,9 @@ int64_t ClusterRun::steps_done() { return coordinator_->steps_done(); }
 
 Position ClusterRun::position() { return work_ ? work_->position() : Position(); }
 
-void ClusterRun::fetch(Session& session) {
+std::optional<int64_t> ClusterRun::fetch(Session& session) {
   try {
-    read_servers(only_store(program_), stores(), session);
+    return read_servers(only_store(program_), stores(), session);
   } catch (const Error& error) {
     if (processes_) processes_->check();
     if (!give_up_.stop_requested()) throw;

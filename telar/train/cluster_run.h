@@ -44,9 +44,9 @@ class ClusterRun final : public StepSource {
   ClusterRun(const Job& job, const SampleSpec& spec, const DataDecision& data, ClusterOptions options);
   ~ClusterRun() override;
 
-  /// Sends the session's state to the servers, then admits workers. `steps`: of the training that have led to
-  /// this state.
-  void start(const Session& session, int64_t steps);
+  /// Sends the session's state to the servers, then admits workers. `state`: of the training that has led to
+  /// it.
+  void start(const Session& session, const TrainingState& state);
 
   void begin(const StepRange& range) override;
   std::vector<CompletedStep> wait() override;
@@ -54,7 +54,7 @@ class ClusterRun final : public StepSource {
   void drain() override;
   int64_t steps_done() override;
   Position position() override;
-  void fetch(Session& session) override;
+  std::optional<int64_t> fetch(Session& session) override;
 
   /// The number of updates between a worker's pull and its push: the mean over all pushes.
   double staleness() const;

@@ -212,7 +212,6 @@ class Run {
          {"samples.json", to_json(data_.spec())},
          {"data.json", to_json(record_)}},
         [&] {
-          if (cluster) cluster->fetch(session);
           log.sync();
           if (stream) stream->sync();
         },
@@ -309,7 +308,7 @@ class Run {
         job_, data_.spec(), decision_,
         ClusterOptions{options_.coordinate, options_.security, options_.program, folder.path(), options_.say,
                        steps_of_epoch(), data_.stream.get(), options_.stop_requested});
-    cluster->start(session, trainer.state().step);
+    cluster->start(session, trainer.state());
     trainer.make_steps_with(*cluster);
     return cluster;
   }

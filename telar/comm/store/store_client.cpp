@@ -52,9 +52,9 @@ class StoreClient::Impl {
     return slots_;
   }
 
-  void read(const std::string& arena, std::span<float> values) {
+  int64_t read(const std::string& arena, std::span<float> values) {
     describe();
-    transfer(read_requests(*layout_, slots_, arena, values, who_));
+    return transfer(read_requests(*layout_, slots_, arena, values, who_)).updates;
   }
 
   void write(const std::string& arena, std::span<const float> values, int64_t updates) {
@@ -125,10 +125,10 @@ class StoreClient::Impl {
     }
   }
 
-  void transfer(std::vector<StoreRequest> requests) {
-    if (requests.empty()) return;
+  StoreReport transfer(std::vector<StoreRequest> requests) {
+    if (requests.empty()) return {};
     link().start(std::move(requests));
-    link().finish();
+    return link().finish();
   }
 
   StoreClientOptions options_;

@@ -42,7 +42,7 @@ class StoreClient final : public Store {
   const StoreLayout& layout() override;
   const StoreLayout& attach() override;
   std::vector<std::string> slots() override;
-  void read(const std::string& arena, std::span<float> values) override;
+  int64_t read(const std::string& arena, std::span<float> values) override;
   void write(const std::string& arena, std::span<const float> values, int64_t updates) override;
   std::span<float> outgoing() override;
   std::span<const float> incoming() const override;
