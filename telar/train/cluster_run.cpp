@@ -197,6 +197,7 @@ void ClusterRun::start(const Session& session, const TrainingState& state) {
   options.job = id_;
   options.description = description();
   options.servers = addresses_;
+  for (const auto& client : clients_) options.tenures.push_back(client->tenure());
   options.rounds_before = milliseconds_since_1970();
   options.say = note();
   coordinator_ = std::make_unique<Coordinator>(std::move(options));
@@ -277,6 +278,7 @@ void ClusterRun::connect() {
                                                                         .job = id_,
                                                                         .member = 0,
                                                                         .shared_memory = false,
+                                                                        .takes_over = work_.has_value(),
                                                                         .say = note(),
                                                                         .stop = give_up_.get_token()}));
   }
@@ -366,6 +368,7 @@ void ClusterRun::follow_load() {
 std::vector<CompletedStep> ClusterRun::wait() {
   constexpr double kWait = 0.1;
   constexpr double kWaitForMessages = 0.01;  // a part of the latency
+  check_servers();
   if (processes_) processes_->check();
   if (work_) extend_work();
   std::vector<StepDone> steps = coordinator_->wait(work_ ? kWaitForMessages : kWait);
@@ -411,8 +414,10 @@ std::optional<int64_t> ClusterRun::fetch(Session& session) {
     return read_servers(only_store(program_), stores(), session);
   } catch (const Error& error) {
     if (processes_) processes_->check();
-    if (!give_up_.stop_requested()) throw;
-    throw run_error("{}; its parameters could not be saved; {}", error.what(), how_to_continue());
+    if (give_up_.stop_requested())
+      throw run_error("{}; its parameters could not be saved; {}", error.what(), how_to_continue());
+    check_servers();
+    throw;
   }
 }
 
@@ -421,6 +426,15 @@ std::string ClusterRun::how_to_continue() const {
   return kept.empty() ? "the run has no checkpoint yet"
                       : fmt::format("the run continues from its checkpoint {} with: telar train {} --resume",
                                     kept.front().filename().string(), options_.folder.string());
+}
+
+/// Ends the run of a stream whose server has been restarted, taken over by another coordinator, or away for
+/// too long. Workers that meet it first are refused, too, and change nothing that is saved.
+void ClusterRun::check_servers() {
+  if (!work_) return;
+  for (const auto& client : clients_)
+    if (const std::optional<Error> failure = client->failure())
+      throw run_error("{}, {}", failure->what(), lost_server());
 }
 
 /// A server of a stream cannot be replaced: from its snapshot it would have neither its last updates nor the

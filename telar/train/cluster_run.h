@@ -78,6 +78,7 @@ class ClusterRun final : public StepSource {
   void connect();
   void watch_for_stop(const std::stop_token& over);
   bool server_away() const;
+  void check_servers();
   std::string lost_server();
   std::string how_to_continue() const;
   std::vector<Store*> stores() const;

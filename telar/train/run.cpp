@@ -129,7 +129,7 @@ class Run {
     return checks;
   }
 
-  /// Workers on other hosts need servers that they can reach. With a stream, these are started here.
+  /// Workers on other hosts need servers that they can reach. With a stream, they can be started here.
   void check_coordination() const {
     if (options_.coordinate.empty()) return;
     if (!uses_servers(job_)) {

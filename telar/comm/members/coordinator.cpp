@@ -287,6 +287,7 @@ void Coordinator::Impl::hello(Connection& connection, const members::Hello& hell
   welcome.set_job(options_.job);
   welcome.set_description(options_.description);
   for (const std::string& server : options_.servers) welcome.add_servers(server);
+  for (const uint64_t tenure : options_.tenures) welcome.add_tenures(tenure);
   connection.send(std::move(reply));
 }
 
