@@ -14,6 +14,7 @@
 #include "telar/comm/members/coordinator.h"
 #include "telar/comm/store/store_client.h"
 #include "telar/data/stream.h"
+#include "telar/train/cluster_children.h"
 #include "telar/train/data_decision.h"
 #include "telar/train/drain_patience.h"
 #include "telar/train/job.h"
@@ -24,19 +25,6 @@
 #include "telar/train/worker_policy.h"
 
 namespace telar {
-
-struct ClusterOptions {
-  /// The address that workers on other hosts join: HOST:PORT. Empty: workers are started on this machine.
-  /// Servers are started on this machine, unless the job has their addresses.
-  std::string coordinate;
-  Security security;
-  std::string program;                          ///< started as `PROGRAM serve …` and `PROGRAM work …`
-  std::filesystem::path folder;                 ///< the run folder, for logs/, servers/ and the run's id
-  std::function<void(const std::string&)> say;  ///< receives progress messages; called by the training thread
-  int64_t epoch_steps = 0;                      ///< batches in an epoch
-  const Stream* stream = nullptr;               ///< of which the batches are; null: of files
-  std::function<bool()> stop_requested;         ///< called from any thread; empty: never stop
-};
 
 /// The servers and the coordinator of a run with parameter servers, and its local processes.
 class ClusterRun final : public StepSource {
@@ -72,7 +60,6 @@ class ClusterRun final : public StepSource {
   std::string server_listen() const;
   void start_servers();
   void start_workers(int64_t count);
-  void start_worker(int64_t number);
   void extend_work();
   void follow_load();
   void connect();
