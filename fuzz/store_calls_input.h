@@ -33,7 +33,7 @@ inline void check_layout(const StoreLayout& layout) {
 inline StreamOpening open_stream(const std::string& text) {
   std::map<std::string, std::string> values;
   size_t begin = 0;
-  for (const char* key : {kMemberKey, kRoundKey, kClientKey, kMemoryKey, kChecksumsKey}) {
+  for (const char* key : {kMemberKey, kRoundKey, kClientKey, kMemoryKey, kChecksumsKey, kTenureKey}) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     values[key] = text.substr(begin, end - begin);
     begin = std::min(end + 1, text.size());

@@ -108,7 +108,7 @@ void make_epoch(PythonSession& session, int64_t steps, const nb::object& next, f
   try {
     ThreadCluster workers(session.program(), session.cluster(), batches, steps, options,
                           {.workers = session.workers(), .seed = session.seed()});
-    workers.start(session.session(), made);
+    workers.start(session.session(), {.step = made});
     workers.begin({{.epoch = epoch, .epochs = epoch + 1, .steps = steps}, 0, steps, 0, {}});
     for (bool more = true; more;) {
       more = !workers.finished();

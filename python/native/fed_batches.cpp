@@ -1,18 +1,8 @@
 #include "python/native/fed_batches.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
-#include <string>
 
 namespace telar::python {
-
-namespace {
-
-Position position_of(size_t entry) { return {fmt::format("{:020}", entry)}; }
-size_t entry_of(const Position& position) { return std::stoull(position.bytes); }
-
-}  // namespace
 
 FedBatch Feed::take(int64_t step) {
   const std::lock_guard lock(mutex_);
@@ -29,10 +19,10 @@ void Feed::forget(int64_t step) {
   held_.erase(found);
 }
 
-Position FedBatches::begin(uint32_t /*pass*/) const { return position_of(0); }
+Position FedBatches::begin(uint32_t /*pass*/) const { return position_of_entry(0); }
 
 std::optional<Position> FedBatches::find(uint32_t /*pass*/, int64_t batches) const {
-  return position_of(static_cast<size_t>(batches));
+  return position_of_entry(static_cast<size_t>(batches));
 }
 
 bool FedBatches::at_end(const Position& position) const { return entry_of(position) >= entries_.size(); }
@@ -52,7 +42,7 @@ void FedBatches::read(const Position& position, Batch& batch, const std::stop_to
   for (int64_t i = first; i < end; ++i) batch.ids()[static_cast<size_t>(i - first)] = fed.first_sample + i;
   batch.epoch = entry.epoch;
   batch.all_samples = fed.size;
-  batch.after = position_of(number + 1);
+  batch.after = position_of_entry(number + 1);
 }
 
 }  // namespace telar::python

@@ -8,9 +8,7 @@
 
 namespace telar {
 
-namespace {
-
-/// The number of entries before a position, with as many digits in all.
+/// With as many digits in all.
 Position position_of_entry(size_t entry) { return {fmt::format("{:020}", entry)}; }
 
 size_t entry_of(const Position& position) {
@@ -21,8 +19,6 @@ size_t entry_of(const Position& position) {
     throw user_error("the position is not one of leased batches");
   return entry;
 }
-
-}  // namespace
 
 void LeasedStream::clear() {
   const std::scoped_lock lock(mutex_);

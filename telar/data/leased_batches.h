@@ -27,6 +27,11 @@ class LeasedBatches : public BatchSource {
   virtual void add(const Lease& lease, int64_t step) = 0;
 };
 
+/// The position behind so many entries of batches that are read in the order in which they were added.
+Position position_of_entry(size_t entry);
+/// The number of entries before a position. Throws Error (user) for the position of another source.
+size_t entry_of(const Position& position);
+
 /// Leased parts of the batches of a dataset. The global order and the batches are those of FixedSlice.
 class LeasedDataset final : public LeasedBatches {
  public:

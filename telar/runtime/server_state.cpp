@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -60,7 +61,8 @@ void write_servers(const StoreProgram& program, const std::vector<Store*>& store
   }
 }
 
-void read_servers(const StoreProgram& program, const std::vector<Store*>& stores, Session& session) {
+int64_t read_servers(const StoreProgram& program, const std::vector<Store*>& stores, Session& session) {
+  std::optional<int64_t> updates;
   std::map<std::pair<SlotName, std::string>, std::vector<float>> values;  // by slot and parameter
   for (const StateName& name : session.state_names())
     values[{name.slot, name.parameter}].resize(static_cast<size_t>(session.state_shape(name).elements()));
@@ -69,7 +71,8 @@ void read_servers(const StoreProgram& program, const std::vector<Store*>& stores
     const StoreLayout layout = stored_layout(pieces);
     std::vector<float> arena(layout.floats);
     for (const SlotName& slot : arenas_of(program.servers[s])) {
-      stores[s]->read(slot, arena);
+      const int64_t of_arena = stores[s]->read(slot, arena);
+      updates = std::min(updates.value_or(of_arena), of_arena);
       for (size_t p = 0; p < pieces.size(); ++p) {
         const auto found = values.find({slot, pieces[p].variable});
         if (found == values.end()) continue;
@@ -78,6 +81,7 @@ void read_servers(const StoreProgram& program, const std::vector<Store*>& stores
     }
   }
   for (const auto& [name, state] : values) session.write_state({name.second, name.first}, state);
+  return updates.value_or(0);
 }
 
 }  // namespace telar

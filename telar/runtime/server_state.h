@@ -9,13 +9,13 @@ namespace telar {
 
 /// The state of a session that has no servers (parameters, optimizer state), copied to parameter servers of
 /// `program` or from them. `stores`: in the order of the program's servers. `updates`: that have led to this
-/// state, see updates_after().
+/// state; read_servers() returns them, those of the server with the fewest if one has lost some.
 void write_servers(const StoreProgram& program, const std::vector<Store*>& stores, const Session& session,
                    int64_t updates);
-void read_servers(const StoreProgram& program, const std::vector<Store*>& stores, Session& session);
+int64_t read_servers(const StoreProgram& program, const std::vector<Store*>& stores, Session& session);
 
-/// The number of updates that each server has made after `steps` steps of the workers of a program: one in
-/// each round, or for each push.
+/// The number of updates that each server makes in `steps` steps of the workers of a program, if all pushes
+/// are of as many steps as they can be: one in each round, or for each push.
 int64_t updates_after(const Program& program, int64_t steps);
 
 /// Creates the arenas of all servers of a program and attaches to them. Throws Error (user) if a server holds

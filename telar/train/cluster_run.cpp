@@ -1,15 +1,11 @@
 #include "telar/train/cluster_run.h"
 
 #include <fmt/chrono.h>
-#include <netdb.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <random>
-#include <set>
 #include <utility>
 
 #include "telar/comm/members/protocol.h"
@@ -19,12 +15,12 @@
 #include "telar/observe/process.h"
 #include "telar/runtime/server_state.h"
 #include "telar/train/checkpoint.h"
+#include "telar/train/cluster_children.h"
 #include "telar/train/cluster_description.h"
-#include "telar/train/job_devices.h"
-#include "telar/train/job_loader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/job_stream.h"
+#include "telar/train/server_addresses.h"
 #include "telar/train/work_division.h"
 
 namespace telar {
@@ -62,48 +58,6 @@ std::string id_of(const fs::path& folder) {
   write_file(file, id + "\n", Links::refuse);
   return id;
 }
-
-/// A DNS name with several addresses stands for several servers.
-std::vector<std::string> resolved(const std::string& text) {
-  const Address address = Address::parse(text);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int failure = ::getaddrinfo(address.host.c_str(), nullptr, &hints, &found);
-  if (failure != 0) {
-    throw user_error("strategy.server_addresses: '{}' has no address: {}", address.host,
-                     ::gai_strerror(failure));
-  }
-  std::set<std::string> hosts;
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    std::array<char, NI_MAXHOST> host{};
-    if (::getnameinfo(entry->ai_addr, entry->ai_addrlen, host.data(), host.size(), nullptr, 0,
-                      NI_NUMERICHOST) == 0)
-      hosts.insert(host.data());
-  }
-  ::freeaddrinfo(found);
-  std::vector<std::string> addresses;
-  for (const std::string& host : hosts) addresses.push_back(Address{host, address.port}.text());
-  return addresses;
-}
-
-std::vector<std::string> given_addresses(const StrategyJob& strategy) {
-  std::vector<std::string> addresses = strategy.server_addresses;
-  if (addresses.size() == 1 && strategy.servers > 1) addresses = resolved(addresses[0]);
-  if (static_cast<int64_t>(addresses.size()) != strategy.servers) {
-    throw user_error(
-        "strategy.servers is {}, but strategy.server_addresses has {}; give one address for each",
-        strategy.servers, addresses.size());
-  }
-  return addresses;
-}
-
-std::map<std::string, std::string> token_environment(const Security& security) {
-  return security.token.empty() ? std::map<std::string, std::string>{}
-                                : std::map<std::string, std::string>{{"TELAR_TOKEN", security.token}};
-}
-
-std::string worker_name(int64_t number) { return fmt::format("worker {}", number); }
 
 /// Used as the first round: higher than all rounds that servers may still know from earlier parts of this
 /// run.
@@ -175,7 +129,7 @@ void ClusterRun::tell() {
   }
 }
 
-void ClusterRun::start(const Session& session, int64_t steps) {
+void ClusterRun::start(const Session& session, const TrainingState& state) {
   if (job_.strategy.server_addresses.empty()) {
     start_servers();
   } else {
@@ -183,7 +137,7 @@ void ClusterRun::start(const Session& session, int64_t steps) {
   }
   try {
     connect();
-    write_servers(only_store(program_), stores(), session, updates_after(program_, steps));
+    write_servers(only_store(program_), stores(), session, updates_before(program_, state));
   } catch (const Error&) {
     if (processes_) processes_->check();  // says more
     throw;
@@ -197,6 +151,7 @@ void ClusterRun::start(const Session& session, int64_t steps) {
   options.job = id_;
   options.description = description();
   options.servers = addresses_;
+  for (const auto& client : clients_) options.tenures.push_back(client->tenure());
   options.rounds_before = milliseconds_since_1970();
   options.say = note();
   coordinator_ = std::make_unique<Coordinator>(std::move(options));
@@ -237,21 +192,9 @@ void ClusterRun::start_servers() {
   for (int64_t s = 0; s < job_.strategy.servers; ++s) {
     const fs::path own = folder / std::to_string(s);
     fs::create_directories(own);
-    std::vector<std::string> words = {options_.program,     "serve",
-                                      "--listen",           server_listen(),
-                                      "--address-file",     (own / "address").string(),
-                                      "--snapshots",        own.string(),
-                                      "--snapshot-seconds", fmt::format("{}", job_.strategy.snapshot_seconds),
-                                      "--follow",           std::to_string(::getpid())};
-    const Security& security = options_.security;
-    if (!security.certificates.empty()) words.insert(words.end(), {"--certificates", security.certificates});
-    if (security.insecure_network) words.push_back("--insecure-network");
-    processes_->start({.name = fmt::format("server {}", s),
-                       .words = std::move(words),
-                       .environment = token_environment(security),
-                       .log = options_.folder / "logs" / fmt::format("server-{}.log", s),
-                       .irreplaceable = work_ ? std::bind_front(&ClusterRun::lost_server, this)
-                                              : std::function<std::string()>()});
+    ChildStart server = server_start(options_, job_.strategy, s, server_listen(), own);
+    if (work_) server.irreplaceable = std::bind_front(&ClusterRun::lost_server, this);
+    processes_->start(std::move(server));
   }
   const auto end = Clock::now() + std::chrono::duration<double>(kServerStart);
   for (int64_t s = 0; s < job_.strategy.servers; ++s) {
@@ -277,6 +220,7 @@ void ClusterRun::connect() {
                                                                         .job = id_,
                                                                         .member = 0,
                                                                         .shared_memory = false,
+                                                                        .takes_over = work_.has_value(),
                                                                         .say = note(),
                                                                         .stop = give_up_.get_token()}));
   }
@@ -304,29 +248,8 @@ void ClusterRun::start_workers(int64_t count) {
   for (int64_t w = 0; w < all_workers_of(job_.strategy); ++w)
     if (!processes_->has(worker_name(w))) others.push_back(w);
   int64_t running = all_workers_of(job_.strategy) - std::ssize(others);
-  for (auto next = others.begin(); running < count; ++next, ++running) start_worker(*next);
-}
-
-void ClusterRun::start_worker(int64_t number) {
-  const StrategyJob& strategy = job_.strategy;
-  const auto share = static_cast<int>(std::max<int64_t>(1, available_threads() / all_workers_of(strategy)));
-  const int64_t given =
-      strategy.threads.size() == 1 ? strategy.threads[0] : strategy.threads[static_cast<size_t>(number)];
-  const std::string& device = device_of(strategy, static_cast<size_t>(number));
-  const DeviceSpec spec = device_named(device);
-  int64_t threads = given > 0 ? given : share;
-  if (!spec.cores.empty()) threads = 0;  // one per core
-  const auto computing = static_cast<int>(spec.threads > 0 ? spec.threads : threads);
-  int64_t loading = job_.data.threads;
-  if (loading == kAutomaticThreads) loading = default_loader_threads({share, computing}, job_.data.prefetch);
-  processes_->start(
-      {worker_name(number),
-       {options_.program, "work", "--join", coordinator_->address(), "--set",
-        fmt::format("strategy.threads={}", threads), "--set", fmt::format("data.threads={}", loading),
-        "--set", fmt::format("strategy.devices=[\"{}\"]", device), "--follow", std::to_string(::getpid())},
-       token_environment(options_.security),
-       options_.folder / "logs" / fmt::format("worker-{}.log", number),
-       policy_.has_value()});
+  for (auto next = others.begin(); running < count; ++next, ++running)
+    processes_->start(worker_start(options_, job_, *next, coordinator_->address()));
 }
 
 void ClusterRun::begin(const StepRange& range) {
@@ -366,6 +289,7 @@ void ClusterRun::follow_load() {
 std::vector<CompletedStep> ClusterRun::wait() {
   constexpr double kWait = 0.1;
   constexpr double kWaitForMessages = 0.01;  // a part of the latency
+  check_servers();
   if (processes_) processes_->check();
   if (work_) extend_work();
   std::vector<StepDone> steps = coordinator_->wait(work_ ? kWaitForMessages : kWait);
@@ -406,13 +330,15 @@ int64_t ClusterRun::steps_done() { return coordinator_->steps_done(); }
 
 Position ClusterRun::position() { return work_ ? work_->position() : Position(); }
 
-void ClusterRun::fetch(Session& session) {
+std::optional<int64_t> ClusterRun::fetch(Session& session) {
   try {
-    read_servers(only_store(program_), stores(), session);
+    return read_servers(only_store(program_), stores(), session);
   } catch (const Error& error) {
     if (processes_) processes_->check();
-    if (!give_up_.stop_requested()) throw;
-    throw run_error("{}; its parameters could not be saved; {}", error.what(), how_to_continue());
+    if (give_up_.stop_requested())
+      throw run_error("{}; its parameters could not be saved; {}", error.what(), how_to_continue());
+    check_servers();
+    throw;
   }
 }
 
@@ -421,6 +347,15 @@ std::string ClusterRun::how_to_continue() const {
   return kept.empty() ? "the run has no checkpoint yet"
                       : fmt::format("the run continues from its checkpoint {} with: telar train {} --resume",
                                     kept.front().filename().string(), options_.folder.string());
+}
+
+/// Ends the run of a stream whose server has been restarted, taken over by another coordinator, or away for
+/// too long. Workers that meet it first are refused, too, and change nothing that is saved.
+void ClusterRun::check_servers() {
+  if (!work_) return;
+  for (const auto& client : clients_)
+    if (const std::optional<Error> failure = client->failure())
+      throw run_error("{}, {}", failure->what(), lost_server());
 }
 
 /// A server of a stream cannot be replaced: from its snapshot it would have neither its last updates nor the

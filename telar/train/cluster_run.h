@@ -14,6 +14,7 @@
 #include "telar/comm/members/coordinator.h"
 #include "telar/comm/store/store_client.h"
 #include "telar/data/stream.h"
+#include "telar/train/cluster_children.h"
 #include "telar/train/data_decision.h"
 #include "telar/train/drain_patience.h"
 #include "telar/train/job.h"
@@ -25,28 +26,15 @@
 
 namespace telar {
 
-struct ClusterOptions {
-  /// The address that workers on other hosts join: HOST:PORT. Empty: workers are started on this machine.
-  /// Servers are started on this machine, unless the job has their addresses.
-  std::string coordinate;
-  Security security;
-  std::string program;                          ///< started as `PROGRAM serve …` and `PROGRAM work …`
-  std::filesystem::path folder;                 ///< the run folder, for logs/, servers/ and the run's id
-  std::function<void(const std::string&)> say;  ///< receives progress messages; called by the training thread
-  int64_t epoch_steps = 0;                      ///< batches in an epoch
-  const Stream* stream = nullptr;               ///< of which the batches are; null: of files
-  std::function<bool()> stop_requested;         ///< called from any thread; empty: never stop
-};
-
 /// The servers and the coordinator of a run with parameter servers, and its local processes.
 class ClusterRun final : public StepSource {
  public:
   ClusterRun(const Job& job, const SampleSpec& spec, const DataDecision& data, ClusterOptions options);
   ~ClusterRun() override;
 
-  /// Sends the session's state to the servers, then admits workers. `steps`: of the training that have led to
-  /// this state.
-  void start(const Session& session, int64_t steps);
+  /// Sends the session's state to the servers, then admits workers. `state`: of the training that has led to
+  /// it.
+  void start(const Session& session, const TrainingState& state);
 
   void begin(const StepRange& range) override;
   std::vector<CompletedStep> wait() override;
@@ -54,7 +42,7 @@ class ClusterRun final : public StepSource {
   void drain() override;
   int64_t steps_done() override;
   Position position() override;
-  void fetch(Session& session) override;
+  std::optional<int64_t> fetch(Session& session) override;
 
   /// The number of updates between a worker's pull and its push: the mean over all pushes.
   double staleness() const;
@@ -72,12 +60,12 @@ class ClusterRun final : public StepSource {
   std::string server_listen() const;
   void start_servers();
   void start_workers(int64_t count);
-  void start_worker(int64_t number);
   void extend_work();
   void follow_load();
   void connect();
   void watch_for_stop(const std::stop_token& over);
   bool server_away() const;
+  void check_servers();
   std::string lost_server();
   std::string how_to_continue() const;
   std::vector<Store*> stores() const;

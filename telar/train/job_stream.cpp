@@ -42,8 +42,7 @@ void write_decided(DataJob& data, const Stream& stream) {
 constexpr int64_t kMostAtOnce = 1000;
 
 /// That each message is used once rests on two facts: the batches of a push are leased together, so a server
-/// can tell that it comes again; and a server that continues from an older snapshot ends the run, which only
-/// servers of this machine do for certain.
+/// can tell that it comes again; and a server that has lost an update ends the run (StoreTenure).
 void check_leasing(const Job& job, const std::function<std::string(const std::string& key)>& where) {
   const std::string& strategy = job.strategy.name;
   const Attributes& options = job.strategy.options;
@@ -64,9 +63,6 @@ void check_leasing(const Job& job, const std::function<std::string(const std::st
     throw user_error(
         "{}: on a stream it must be whole: what a payload leaves for later pushes would be lost with a worker",
         where("strategy.payload"));
-  if (!job.strategy.server_addresses.empty())
-    throw user_error("{}: with a stream, the parameter servers are those that telar train starts",
-                     where("strategy.server_addresses"));
 }
 
 StreamPtr open_here(const Job& job, const StreamOpening& opening, StreamPartitions partitions) {

@@ -2,22 +2,18 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
-#include "telar/core/median.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
 #include "telar/train/cluster_run.h"
-#include "telar/train/data_decision.h"
 #include "telar/train/data_record.h"
 #include "telar/train/job_checks.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_loader.h"
 #include "telar/train/job_memory.h"
 #include "telar/train/job_model_file.h"
-#include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/job_stream.h"
@@ -25,6 +21,8 @@
 #include "telar/train/metrics_observer.h"
 #include "telar/train/pipeline.h"
 #include "telar/train/resume.h"
+#include "telar/train/run_data.h"
+#include "telar/train/run_figures.h"
 #include "telar/train/run_graph.h"
 #include "telar/train/run_observers.h"
 #include "telar/train/sample_file.h"
@@ -54,7 +52,7 @@ class Run {
       : job_(with_settled_model(std::move(job), options.processes)),
         options_(options),
         workers_(settle_workers(job_, job_workers(job_, options.processes))),
-        data_(opened_data()) {}
+        opened_(open_run_data(job_, options)) {}
 
   RunSummary run() {
     check_coordination();
@@ -63,7 +61,7 @@ class Run {
     // Before anything is started, because the address may be wrong or taken.
     if (!options_.metrics.empty() && leads())
       metrics_server_ = std::make_unique<MetricsServer>(options_.metrics);
-    const SampleSpec& spec = data_.spec();
+    const SampleSpec& spec = opened_.data.spec();
     // Before any file is written, because the job may not fit the data.
     const auto session =
         job_session(job_computed_here(), spec, options_.processes, {options_.say, options_.warn});
@@ -73,63 +71,7 @@ class Run {
   }
 
  private:
-  /// Refuses a job that is too large for this machine; before the samples are read, if the job alone says so.
-  Datasets opened_data() {
-    const int processes = options_.processes == nullptr ? 1 : options_.processes->size();
-    const auto known = spec_without_files(job_.data);
-    if (known) require_memory(job_, *known, processes);
-    Datasets data = checked_data();
-    if (!known) require_memory(job_, data.spec(), processes);
-    return data;
-  }
-
-  Datasets checked_data() {
-    const SampleChecks checks = sample_checks();
-    if (trains_on_stream(job_.data)) return opened_stream(checks);
-    if (job_.data.spread) {
-      SpreadDatasets spread = open_spread_datasets(job_, &checks, options_.processes);
-      record_ = std::move(spread.record);
-      return std::move(spread.data);
-    }
-    if (options_.processes != nullptr)
-      return open_datasets_together(job_.data, seed(), checks, *options_.processes);
-    if (!uses_servers(job_)) return open_datasets(job_.data, seed(), &checks);
-    DecidedDatasets decided = open_and_decide(job_.data, seed(), checks);
-    decision_ = std::move(decided.decision);
-    return std::move(decided.data);
-  }
-
-  Datasets opened_stream(const SampleChecks& checks) {
-    Datasets data;
-    data.test = open_test_dataset(job_.data, seed(), leads() ? &checks : nullptr);
-    std::optional<Job> before;
-    const auto folder = options_.resume && leads() ? RunFolder::find(job_) : std::nullopt;
-    if (folder) before = read_job(*folder / "job.yaml");
-    StreamOpening opening{.processes = options_.processes,
-                          .before = before ? &before->data : nullptr,
-                          .warn = leads() ? options_.warn : nullptr};
-    // Over several processes a read that stops in one of them would leave the others in the step.
-    if (options_.processes == nullptr) opening.stop_requested = options_.stop_requested;
-    data.stream = open_job_stream(job_, opening);
-    if (data.test != nullptr) require_alike(data.stream->spec(), data.test->spec());
-    return data;
-  }
-
-  SampleChecks sample_checks() const {
-    SampleChecks checks;
-    checks.threads = available_threads();
-    checks.warn = options_.warn;
-    checks.watch = [this, next = Clock::now()](const std::string& progress) mutable {
-      if (Clock::now() >= next) {
-        say(progress);
-        next = Clock::now() + std::chrono::seconds(5);
-      }
-      return !options_.stop_requested || !options_.stop_requested();
-    };
-    return checks;
-  }
-
-  /// Workers on other hosts need servers that they can reach. With a stream, these are started here.
+  /// Workers on other hosts need servers that they can reach. With a stream, they can be started here.
   void check_coordination() const {
     if (options_.coordinate.empty()) return;
     if (!uses_servers(job_)) {
@@ -174,7 +116,7 @@ class Run {
 
   RunSummary lead(Session& session, Trainer& trainer) {
     require_disk_space(session);
-    if (!data_.spread) record_ = data_record(job_.data, data_);
+    if (!opened_.data.spread) opened_.record = data_record(job_.data, opened_.data);
     RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
     try {
       return lead_in(folder, session, trainer);
@@ -197,22 +139,22 @@ class Run {
     const std::unique_ptr<ClusterRun> cluster = start_cluster(folder, session, trainer);
     if (resumed) keep_changes(folder, *resumed);
     std::optional<StreamPace> pace;
-    if (data_.stream != nullptr)
-      pace.emplace([stream = data_.stream](const Position& position) { return stream->behind(position); });
+    if (opened_.data.stream != nullptr)
+      pace.emplace(
+          [stream = opened_.data.stream](const Position& position) { return stream->behind(position); });
     LogObserver log =
         make_log(folder, session, trainer.state(), resumed.has_value(), pace ? &*pace : nullptr);
     if (resumed && !resumed->changes.empty()) log.resumed(resumed->changes, trainer.state());
     std::optional<StreamObserver> stream;
-    if (data_.stream != nullptr)
-      stream.emplace(*data_.stream, checkpoint_policy(), is_audited() ? folder.offsets() : fs::path(),
+    if (opened_.data.stream != nullptr)
+      stream.emplace(*opened_.data.stream, checkpoint_policy(), is_audited() ? folder.offsets() : fs::path(),
                      uses_servers(job_));
     CheckpointObserver checkpoints(
         folder.checkpoints(), session, checkpoint_policy(),
         {{"job.yaml", job_text(job_)},
-         {"samples.json", to_json(data_.spec())},
-         {"data.json", to_json(record_)}},
+         {"samples.json", to_json(opened_.data.spec())},
+         {"data.json", to_json(opened_.record)}},
         [&] {
-          if (cluster) cluster->fetch(session);
           log.sync();
           if (stream) stream->sync();
         },
@@ -287,18 +229,8 @@ class Run {
     summary.folder = folder.path().string();
     summary.checkpoint = point.checkpoint.string();
     summary.stopped_early = trainer.state().stopped_early;
-    summary.why = why_ended(summary.outcome, trainer.state());
+    summary.why = why_ended(job_.training, summary.outcome, trainer.state());
     return summary;
-  }
-
-  std::string why_ended(FitOutcome outcome, const TrainingState& state) const {
-    const TrainingJob& training = job_.training;
-    if (outcome == FitOutcome::stopped) return fmt::format("stopped on request in epoch {}", state.epoch + 1);
-    if (!state.stopped_early) return fmt::format("all {} epochs are done", state.epoch);
-    return fmt::format(
-        "early stopping after {} of {} epochs: the validation {} has not improved for {} epochs (training.early_stopping.patience is {}); the best was after step {}",
-        state.epoch, training.epochs, training.early_stopping_metric, state.epochs_since_best,
-        training.early_stopping_patience, state.best_step);
   }
 
   /// Null if the strategy has no parameter servers.
@@ -306,10 +238,10 @@ class Run {
                                             Trainer& trainer) const {
     if (!uses_servers(job_)) return nullptr;
     auto cluster = std::make_unique<ClusterRun>(
-        job_, data_.spec(), decision_,
+        job_, opened_.data.spec(), opened_.decision,
         ClusterOptions{options_.coordinate, options_.security, options_.program, folder.path(), options_.say,
-                       steps_of_epoch(), data_.stream.get(), options_.stop_requested});
-    cluster->start(session, trainer.state().step);
+                       steps_of_epoch(), opened_.data.stream.get(), options_.stop_requested});
+    cluster->start(session, trainer.state());
     trainer.make_steps_with(*cluster);
     return cluster;
   }
@@ -331,13 +263,17 @@ class Run {
   }
 
   FitOutcome fit(Trainer& trainer, const std::vector<TrainingObserver*>& observers) const {
-    if (data_.stream != nullptr) return trainer.fit(*data_.stream, nullptr, observers, stop_requested());
-    if (!data_.spread) return trainer.fit(*data_.train, data_.validation.get(), observers, stop_requested());
-    const SpreadParts& spread = *data_.spread;
-    const SpreadBatches train(*data_.train, spread.train, spread.own,
+    if (opened_.data.stream != nullptr)
+      return trainer.fit(*opened_.data.stream, nullptr, observers, stop_requested());
+    if (!opened_.data.spread)
+      return trainer.fit(*opened_.data.train, opened_.data.validation.get(), observers, stop_requested());
+    const SpreadParts& spread = *opened_.data.spread;
+    const SpreadBatches train(*opened_.data.train, spread.train, spread.own,
                               {job_.training.batch, seed(), job_.data.shuffle});
-    if (data_.validation == nullptr) return trainer.fit(train.source(), nullptr, observers, stop_requested());
-    const SpreadBatches validation(*data_.validation, spread.validation, spread.own, evaluation_order());
+    if (opened_.data.validation == nullptr)
+      return trainer.fit(train.source(), nullptr, observers, stop_requested());
+    const SpreadBatches validation(*opened_.data.validation, spread.validation, spread.own,
+                                   evaluation_order());
     return trainer.fit(train.source(), &validation.source(), observers, stop_requested());
   }
 
@@ -390,12 +326,13 @@ class Run {
   }
 
   void test(RunSummary& summary, const Trainer& trainer) const {
-    if (summary.outcome != FitOutcome::finished || data_.test == nullptr) return;
-    if (!data_.spread) {
-      summary.test = trainer.evaluate(*data_.test);
+    if (summary.outcome != FitOutcome::finished || opened_.data.test == nullptr) return;
+    if (!opened_.data.spread) {
+      summary.test = trainer.evaluate(*opened_.data.test);
       return;
     }
-    const SpreadBatches batches(*data_.test, data_.spread->test, data_.spread->own, evaluation_order());
+    const SpreadBatches batches(*opened_.data.test, opened_.data.spread->test, opened_.data.spread->own,
+                                evaluation_order());
     summary.test = trainer.evaluate(batches.source());
   }
 
@@ -467,8 +404,8 @@ class Run {
   }
 
   int64_t steps_of_epoch() const {
-    if (data_.stream != nullptr) return telar::steps_of_epoch(job_, *data_.stream);
-    return (data_.train->size() + job_.training.batch - 1) / job_.training.batch;
+    if (opened_.data.stream != nullptr) return telar::steps_of_epoch(job_, *opened_.data.stream);
+    return (opened_.data.train->size() + job_.training.batch - 1) / job_.training.batch;
   }
 
   TrainerOptions trainer_options(const Session& session) const {
@@ -489,22 +426,22 @@ class Run {
     options.pause_requested = minutes_passed();
     if (const Processes* all = options_.processes) options.part = {all->rank(), all->rank() + 1, all->size()};
     if (const auto& share = session.program().share) options.part = {share->begin, share->end, share->of};
-    if (data_.stream != nullptr) options.evaluation = job_evaluation(job_, session.metric_names());
+    if (opened_.data.stream != nullptr) options.evaluation = job_evaluation(job_, session.metric_names());
     return options;
   }
 
   /// Begins a new run, or one that was stopped before its first checkpoint.
   void begin(const RunFolder& folder) const {
-    write_file(folder.samples(), to_json(data_.spec()), Links::refuse);
-    write_file(folder.data(), to_json(record_), Links::refuse);
+    write_file(folder.samples(), to_json(opened_.data.spec()), Links::refuse);
+    write_file(folder.data(), to_json(opened_.record), Links::refuse);
     write_file(folder.job(), job_text(job_), Links::refuse);
     say(fmt::format("run folder: {}", folder.path().string()));
-    if (data_.stream != nullptr) say("samples: " + data_.stream->described());
+    if (opened_.data.stream != nullptr) say("samples: " + opened_.data.stream->described());
   }
 
   /// Resumes from the newest intact checkpoint. Empty if there is none.
   std::optional<ResumePoint> go_on(const RunFolder& folder, Session& session, Trainer& trainer) const {
-    auto point = resume_point({folder, job_, record_, session.metric_names().size(),
+    auto point = resume_point({folder, job_, opened_.record, session.metric_names().size(),
                                job_workers(job_, options_.processes), options_.accept_changed_data});
     if (!point) {
       say(fmt::format("no checkpoint in {} yet: starting from the beginning", folder.path().string()));
@@ -531,7 +468,7 @@ class Run {
 
   /// Only after everything that could refuse the changes: the next resume starts from these files.
   void keep_changes(const RunFolder& folder, const ResumePoint& point) const {
-    write_file(folder.data(), to_json(record_), Links::refuse);
+    write_file(folder.data(), to_json(opened_.record), Links::refuse);
     write_file(folder.job(), job_text(job_), Links::refuse);
     for (const std::string& change : point.changes) say("changed: " + change);
   }
@@ -545,7 +482,7 @@ class Run {
       events.by_steps->add_graph(run_graph(session.program(), job_.strategy));
       events.by_steps->flush();
     }
-    if (job_.output.tensorboard && data_.stream != nullptr) {
+    if (job_.output.tensorboard && opened_.data.stream != nullptr) {
       events.by_samples = std::make_unique<TensorBoardWriter>(folder.by_messages());
       if (resumed) events.by_samples->add_resume(state.samples);
     }
@@ -558,61 +495,17 @@ class Run {
   }
 
   /// Waits for all processes.
-  uint64_t peak_memory_of_all() const {
-    const uint64_t mine = peak_memory_bytes();
-    if (options_.processes == nullptr) return mine;
-    uint64_t sum = 0;
-    for (const std::string& text : options_.processes->gather(std::to_string(mine))) sum += std::stoull(text);
-    return sum;
-  }
-
-  /// Waits for all processes.
   void fill_in(RunSummary& summary, const Session& session, const Trainer& trainer) const {
-    const StepTimes& times = trainer.times();
-    const std::vector<float>& steps = times.kept_seconds();
-    const auto average_batch = static_cast<double>(trainer.state().samples) /
-                               static_cast<double>(std::max<int64_t>(1, trainer.state().step));
-    if (times.seconds() > 0)
-      summary.images_per_second = average_batch * static_cast<double>(times.steps()) / times.seconds();
-    summary.step_ms_median = steps.empty() ? 0 : 1e3 * median_of(steps);
-    std::vector<CommunicationTime> communication = times.communication();
-    if (options_.processes != nullptr) compare_over(*options_.processes, communication);
-    // The host does not wait for NCCL, so it cannot measure the time that NCCL takes.
-    const bool seen = !uses_servers(job_) && !session.exchanges_by_nccl();
-    if (seen && job_workers(job_, options_.processes) > 1)
-      summary.communication = parts_of(communication, std::accumulate(steps.begin(), steps.end(), double{0}));
-    if (profile_) summary.phases = profile_->phases(times.phases(), times.communication(), communication);
+    add_figures(summary, {job_, session, trainer, profile_ ? &*profile_ : nullptr, options_.processes});
     summary.wall_seconds = seconds_since(start_);
-    summary.metrics = session.metric_names();
-    summary.seconds = trainer.state().seconds;
-    summary.evaluation = trainer.state().evaluation;
-    summary.epochs = trainer.state().epoch;
-    summary.steps = trainer.state().step;
-    summary.stopped_early = trainer.state().stopped_early;
-    summary.why = why_ended(summary.outcome, trainer.state());
-    summary.strategy = session.strategy();
-    summary.replicas = uses_servers(job_) ? static_cast<int>(workers_of(job_.strategy)) : session.replicas();
-    summary.bubble = session.bubble();
-    summary.mixed_speed = session.mixed_speed();
-    summary.nccl = session.exchanges_by_nccl();
-    summary.devices = session.device_names();
-    summary.peak_memory_bytes = peak_memory_of_all();
-    const SessionMemory memory = session.memory();
-    summary.parameter_bytes = memory.parameter_bytes;
-    summary.gradient_bytes = memory.gradient_bytes;
-    summary.optimizer_bytes = memory.optimizer_bytes;
-    summary.activation_bytes = memory.activation_bytes;
-    summary.seed = job_.training.seed;
-    summary.left_out_samples = data_.left_out_count();
+    summary.left_out_samples = opened_.data.left_out_count();
   }
 
   Clock::time_point start_ = Clock::now();
   Job job_;
   const RunOptions& options_;
-  std::string workers_;    ///< description of the settings that depend on their number
-  DataDecision decision_;  ///< for the workers, if there are parameter servers
-  DataRecord record_;      ///< only in the process that leads
-  Datasets data_;
+  std::string workers_;  ///< description of the settings that depend on their number
+  RunData opened_;
   std::optional<RunProfile> profile_;
   std::unique_ptr<MetricsServer> metrics_server_;  ///< until there is an observer that serves
 };

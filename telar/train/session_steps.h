@@ -35,7 +35,7 @@ class SessionSteps final : public StepSource {
   bool finished() override { return complete_ == next_ && !follows(); }
   void drain() override { draining_ = true; }
   int64_t steps_done() override { return complete_; }
-  void fetch(Session& /*session*/) override {}
+  std::optional<int64_t> fetch(Session& /*session*/) override { return std::nullopt; }
 
  private:
   struct Begun {

@@ -57,9 +57,9 @@ std::vector<Store*> ThreadCluster::stores() const {
   return stores;
 }
 
-void ThreadCluster::start(const Session& session, int64_t steps) {
+void ThreadCluster::start(const Session& session, const TrainingState& state) {
   create_servers(only_store(program_), stores());
-  write_servers(only_store(program_), stores(), session, updates_after(program_, steps));
+  write_servers(only_store(program_), stores(), session, updates_before(program_, state));
   coordinator_.emplace(division_of(program_.cooperation, threads_.workers, steps_));
   for (int64_t w = 0; w < threads_.workers + program_.cooperation.backups; ++w) {
     std::shared_ptr<WorkSource> source = coordinator_->join(fmt::format("worker {}", w));
@@ -107,6 +107,8 @@ void ThreadCluster::drain() { coordinator_->drain(); }
 
 int64_t ThreadCluster::steps_done() { return coordinator_->steps_done(); }
 
-void ThreadCluster::fetch(Session& session) { read_servers(only_store(program_), stores(), session); }
+std::optional<int64_t> ThreadCluster::fetch(Session& session) {
+  return read_servers(only_store(program_), stores(), session);
+}
 
 }  // namespace telar

@@ -53,16 +53,16 @@ class ThreadCluster final : public StepSource {
   /// Ends the workers.
   ~ThreadCluster() override;
 
-  /// Sends the session's state to the servers, then starts the workers. `steps`: of the training that have
-  /// led to this state, if it is continued (TrainingState::step).
-  void start(const Session& session, int64_t steps = 0);
+  /// Sends the session's state to the servers, then starts the workers. `state`: of the training that has led
+  /// to it, if it is continued.
+  void start(const Session& session, const TrainingState& state = {});
 
   void begin(const StepRange& range) override;
   std::vector<CompletedStep> wait() override;
   bool finished() override;
   void drain() override;
   int64_t steps_done() override;
-  void fetch(Session& session) override;
+  std::optional<int64_t> fetch(Session& session) override;
 
  private:
   std::unique_ptr<Store> connect(size_t server, uint32_t member);

@@ -157,7 +157,7 @@ bool Trainer::run_epoch(Epoch& epoch) {
     const int64_t end = next_pause(epoch.start);
     epoch.steps.begin({epoch.start, state_.step_in_epoch, end, before, state_.position});
     const StepsEnd made = make_steps(epoch);
-    epoch.steps.fetch(session_);
+    state_.updates = epoch.steps.fetch(session_);
     state_.step_in_epoch = epoch.steps.steps_done();
     state_.step = before + state_.step_in_epoch;
     if (Position position = epoch.steps.position(); !position.bytes.empty())

@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "telar/comm/store/store_ledger.h"
 #include "telar/core/error.h"
 #include "telar/data/permutation.h"
 #include "telar/io/json_fields.h"
@@ -58,6 +59,7 @@ std::string to_json(const TrainingState& state) {
   json["position"] = hexadecimal(state.position.bytes);
   json["step"] = state.step;
   json["samples"] = state.samples;
+  if (state.updates) json["updates"] = *state.updates;
   json["seconds"] = state.seconds;
   json["epoch_samples"] = state.epoch_samples;
   json["epoch_sums"] = state.epoch_sums;
@@ -79,6 +81,7 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
   if (fields.has("position")) state.position.bytes = bytes_from(fields, "position");
   state.step = fields.integer("step", 0, kMostSteps);
   state.samples = fields.integer("samples", 0, kMostSteps);
+  if (fields.has("updates")) state.updates = fields.integer("updates", 0, kMostUpdates);
   state.seconds = fields.number("seconds", 0);
   state.epoch_samples = fields.integer("epoch_samples", 0, kMostSteps);
   state.epoch_sums = fields.numbers("epoch_sums");

@@ -23,7 +23,9 @@ struct TrainingState {
   Position position;
   int64_t step = 0;     ///< steps completed in total
   int64_t samples = 0;  ///< samples trained on in total
-  double seconds = 0;   ///< time spent in training steps
+  /// That parameter servers have made of these steps; a push may be of several. Empty: none have made them.
+  std::optional<int64_t> updates;
+  double seconds = 0;  ///< time spent in training steps
 
   int64_t epoch_samples = 0;       ///< samples of this epoch so far
   std::vector<double> epoch_sums;  ///< metric sums of this epoch so far

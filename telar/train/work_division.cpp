@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "telar/runtime/server_state.h"
+
 namespace telar {
 
 namespace {
@@ -35,6 +37,10 @@ CoordinatorOptions division_of(const Cooperation& cooperation, int64_t workers, 
   options.sizes = lease_sizes(cooperation, workers, epoch_steps);
   options.staleness_bound = cooperation.staleness;
   return options;
+}
+
+int64_t updates_before(const Program& program, const TrainingState& state) {
+  return state.updates.value_or(updates_after(program, state.step));
 }
 
 std::vector<CompletedStep> completed(std::vector<StepDone> steps) {

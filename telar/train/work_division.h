@@ -5,6 +5,7 @@
 #include "telar/comm/members/coordinator.h"
 #include "telar/graph/program.h"
 #include "telar/train/step_source.h"
+#include "telar/train/training_state.h"
 
 namespace telar {
 
@@ -15,6 +16,9 @@ int64_t parts_of(const Cooperation& cooperation, int64_t workers);
 /// How a coordinator divides epochs of `epoch_steps` batches among workers: the rhythm, parts and leases of
 /// its options.
 CoordinatorOptions division_of(const Cooperation& cooperation, int64_t workers, int64_t epoch_steps);
+
+/// The number of updates of each server that have led to this state of a training.
+int64_t updates_before(const Program& program, const TrainingState& state);
 
 /// The steps that workers have completed, as the trainer counts them.
 std::vector<CompletedStep> completed(std::vector<StepDone> steps);

@@ -81,14 +81,15 @@ class Worker {
       : membership_(membership),
         job_(job_here(description, options.overrides)),
         samples_(job_, description, options) {
-    for (const std::string& address : membership.servers()) {
+    for (size_t s = 0; s < membership.servers().size(); ++s) {
       clients_.push_back(
-          std::make_unique<StoreClient>(StoreClientOptions{.address = address,
+          std::make_unique<StoreClient>(StoreClientOptions{.address = membership.servers()[s],
                                                            .security = options.security,
                                                            .job = membership.job(),
                                                            .member = membership.id(),
                                                            .shared_memory = job_.strategy.shared_memory,
                                                            .patience_seconds = options.patience_seconds,
+                                                           .tenure = membership.tenures()[s],
                                                            .say = options.say,
                                                            .stop = options.stop}));
       clients_.back()->layout();
@@ -141,9 +142,15 @@ void work(const WorkOptions& options) {
     job = membership.job();
     if (options.say) options.say(fmt::format("joined {} as worker {}", options.coordinator, membership.id()));
     const auto joined = Clock::now();
-    Worker worker(options, membership,
-                  cluster_description_from_json(membership.description(), "the coordinator"));
-    worker.run(seconds_since(joined));
+    try {
+      Worker worker(options, membership,
+                    cluster_description_from_json(membership.description(), "the coordinator"));
+      worker.run(seconds_since(joined));
+    } catch (const Error& error) {
+      // Its servers may be another coordinator's by now, which it joins next.
+      if (!membership.lost() || options.stop.stop_requested()) throw;
+      if (options.say) options.say(error.what());
+    }
     again = membership.lost();
     if (options.say) options.say(again ? "removed by the coordinator; joining again" : "the run is over");
   }

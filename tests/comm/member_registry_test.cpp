@@ -185,7 +185,7 @@ size_t silent_members(Table& table, int seconds, const std::function<void(int)>&
   }));
 }
 
-TEST(MemberRegistry, AMemberThatHoldsALeaseAndReportsNothingIsNamedOnce) {
+TEST(MemberRegistry, AMemberThatHoldsALeaseAndReportsNothingIsNamed) {
   Table table(free_of(2));
   table.registry.begin_epoch(0, 0, 100);
   const uint32_t a = table.worker("a");
@@ -193,16 +193,23 @@ TEST(MemberRegistry, AMemberThatHoldsALeaseAndReportsNothingIsNamedOnce) {
   EXPECT_TRUE(table.has_work(a));
   const Lease lease = *table.lease(a);
   EXPECT_EQ(silent_members(table, 29), 0U);
-  EXPECT_EQ(silent_members(table, 60), 1U);
+  EXPECT_EQ(silent_members(table, 30), 1U);
   EXPECT_EQ(table.news.back(), "warning: a holds a lease, but has completed nothing for 30 s");
+  EXPECT_EQ(silent_members(table, 1), 1U);
+  EXPECT_EQ(silent_members(table, 1), 2U);
+  EXPECT_EQ(table.news.back(), "warning: a holds a lease, but has completed nothing for 60 s");
+  EXPECT_EQ(silent_members(table, 200), 4U) << "after 120 and 240 s";
   table.done(a, lease, lease.begin);
-  EXPECT_EQ(silent_members(table, 29), 1U);
-  EXPECT_EQ(silent_members(table, 60), 2U) << "again";
+  EXPECT_EQ(silent_members(table, 1), 4U);
+  EXPECT_EQ(table.news.back(), "a goes on, after 261 s in which it completed nothing");
+  EXPECT_EQ(silent_members(table, 29), 4U);
+  EXPECT_EQ(silent_members(table, 30), 5U) << "again";
   table.done(a, lease, lease.begin + 1);
-  EXPECT_EQ(silent_members(table, 60), 2U) << "it holds nothing any more";
+  EXPECT_EQ(silent_members(table, 60), 5U) << "it holds nothing any more";
+  EXPECT_EQ(table.news.back(), "a goes on, after 60 s in which it completed nothing");
   table.lease(a);
   table.now += std::chrono::minutes(5);  // the coordinator was stopped
-  EXPECT_EQ(silent_members(table, 29), 2U);
+  EXPECT_EQ(silent_members(table, 29), 5U);
 }
 
 TEST(MemberRegistry, AMemberWhosePartsTakeLongIsNotSilent) {

@@ -267,12 +267,12 @@ TEST(MembersFaults, RefusesAndReportsWrongTokensAndVersions) {
 
   RawMember other(coordinator.address(), options.security);
   other.context.AddMetadata("telar-token", options.security.token);
-  other.context.AddMetadata("telar-protocol", "7");
+  other.context.AddMetadata("telar-protocol", std::to_string(kProtocolVersion + 1));
   other.stream = other.stub->Work(&other.context);
   const grpc::Status status = other.end();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_TRUE(says(status.error_message(), "version"));
-  EXPECT_TRUE(says(status.error_message(), "7"));
+  EXPECT_TRUE(says(status.error_message(), std::to_string(kProtocolVersion + 1)));
 }
 
 /// A server of a release whose servers read gRPC at once, without a greeting.

@@ -93,6 +93,7 @@ TEST(Members, WithoutFailuresRoundTSumsThePartsOfBatchT) {
 TEST(Members, AMemberReceivesTheJob) {
   Sentences sentences;
   CoordinatorOptions options = coordinator_options(1);
+  options.tenures = {3, ~uint64_t{4}};
   options.say = sentences.writer();
   Coordinator coordinator(options);
   {
@@ -103,6 +104,7 @@ TEST(Members, AMemberReceivesTheJob) {
     EXPECT_EQ(first.job(), "job-1");
     EXPECT_EQ(first.description(), "what it is");
     EXPECT_EQ(first.servers(), (std::vector<std::string>{"127.0.0.1:7001", "127.0.0.1:7002"}));
+    EXPECT_EQ(first.tenures(), (std::vector<uint64_t>{3, ~uint64_t{4}}));
     EXPECT_FALSE(first.lost());
     EXPECT_EQ(coordinator.members().size(), 2U);
   }

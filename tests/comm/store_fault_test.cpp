@@ -7,6 +7,7 @@
 
 #include "io/temp_folder.h"
 #include "store_fixture.h"
+#include "support/sentences.h"
 
 namespace telar {
 namespace {
@@ -124,6 +125,93 @@ TEST_F(StoreFaults, AKilledServerKnowsHowManyUpdatesItHasLost) {
   EXPECT_EQ(coordinator.losses(), (StoreLosses{.restarts = 1, .updates = 6}));
   kill(2);
   EXPECT_EQ(coordinator.losses(), (StoreLosses{.restarts = 2, .updates = 9}));
+}
+
+TEST_F(StoreFaults, AServerThatWasTakenOverRefusesTheMembersOfBefore) {
+  const auto server = serve();
+  const auto take_over = [&] {
+    StoreClientOptions options = client_options(*server, 0);
+    options.takes_over = true;
+    auto coordinator = std::make_unique<StoreClient>(options);
+    coordinator->create(layout_of(kFaultFloats), "plain");
+    coordinator->attach();
+    coordinator->write("", std::vector<float>(kFaultFloats, 7), 0);
+    return coordinator;
+  };
+  const auto join = [&](uint64_t tenure, bool shared) {
+    StoreClientOptions options = client_options(*server, 1);
+    options.tenure = tenure;
+    options.shared_memory = shared;
+    auto member = std::make_unique<StoreClient>(options);
+    member->attach();
+    return member;
+  };
+  for (const bool shared : {false, true}) {
+    const auto former = take_over();
+    EXPECT_NE(former->tenure(), 0);
+    const auto member = join(former->tenure(), shared);
+    push_once(*member, -1);
+    member->finish();
+    EXPECT_EQ(member->incoming()[0], 8);
+    EXPECT_FALSE(former->failure());
+
+    const auto present = take_over();
+    push_once(*member, -1);  // of a batch that the other coordinator leases again
+    test::expect_error([&] { member->finish(); }, {"refused: another coordinator of this run has taken"});
+    std::vector<float> values(kFaultFloats);
+    EXPECT_EQ(present->read("", values), 0);
+    EXPECT_EQ(values, std::vector<float>(kFaultFloats, 7));
+    test::expect_error([&] { former->read("", values); }, {"has taken this server over since then"});
+    ASSERT_TRUE(former->failure());
+    EXPECT_NE(std::string(former->failure()->what()).find("another coordinator"), std::string::npos);
+    test::expect_error([&] { join(former->tenure(), shared); }, {"another coordinator"});
+    const auto next = join(present->tenure(), shared);
+    push_once(*next, -1);
+    next->finish();
+    EXPECT_EQ(next->incoming()[0], 8);
+    EXPECT_EQ(present->read("", values), 1);
+  }
+  test::expect_error(
+      [&] {
+        const auto stranger = join(0, false);
+        push_once(*stranger, -1);
+        stranger->finish();
+      },
+      {"only members of its run may use it"});
+}
+
+TEST_F(StoreFaults, ARestartedServerRefusesThoseWhoHadTakenItOver) {
+  for (const bool keeps : {false, true}) {
+    auto server = serve("127.0.0.1:0", folder_);
+    const std::string address = server->address();
+    StoreClientOptions options = client_options(*server, 0);
+    options.takes_over = true;
+    StoreClient coordinator(options);
+    coordinator.create(layout_of(kFaultFloats), "plain");
+    coordinator.attach();
+    std::vector<float> values(kFaultFloats, 7);
+    coordinator.write("", values, 0);
+    options.takes_over = false;
+    options.tenure = coordinator.tenure();
+    options.member = 1;
+    StoreClient member(options);
+    member.attach();
+    push_once(member, -1);
+    member.finish();
+    server.reset();
+    EXPECT_FALSE(coordinator.failure());  // it may only be away
+    if (!keeps) std::filesystem::remove_all(folder_);
+    server = serve(address, folder_);
+    const std::string reason = "this server does not hold the parameters that the run has written";
+    push_once(member, -1);
+    test::expect_error([&] { member.finish(); }, {reason});
+    test::expect_error([&] { coordinator.read("", values); }, {reason});
+    EXPECT_TRUE(coordinator.failure());
+    StoreClient late(options);
+    test::expect_error([&] { late.attach(); }, {reason});
+    server.reset();
+    std::filesystem::remove_all(folder_);
+  }
 }
 
 TEST_F(StoreFaults, WithoutItsCountAServerDoesNotKnowHowManyUpdatesItHasLost) {

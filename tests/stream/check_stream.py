@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -471,6 +472,147 @@ def a_server_that_ends_ends_the_run(broker, folder):
     expect(re.search(r"server 0 was killed by signal 9, so .*; the run has no checkpoint yet", output), output)
 
 
+class Elsewhere:
+    """Two parameter servers and workers that are started by themselves, as on other hosts. Their processes end with it."""
+
+    def __init__(self, folder, topic):
+        self.folder, self.topic, self.processes = folder, topic, []
+        (folder / "token").write_text("a-long-token-of-this-test\n", encoding="utf-8")
+        self.servers = [self.serve("127.0.0.1:%d" % brokers.free_port()) for _ in range(2)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+            if not process.stdout.closed:
+                process.communicate()
+
+    def _start(self, *words):
+        self.processes.append(start(*words, "--token-file", str(self.folder / "token")))
+        return self.processes[-1]
+
+    def serve(self, address, *words):
+        process = self._start(TELAR, "serve", "--listen", address, *words)
+        brokers.wait_for(int(address.split(":")[1]), "telar serve")
+        process.address = address
+        return process
+
+    def restart(self, which, *words):
+        """Kills a server; another one begins at its address."""
+        self.servers[which].kill()
+        self.servers[which].communicate()
+        self.servers[which] = self.serve(self.servers[which].address, *words)
+
+    def train(self, run, *words, strategy="async_sgd"):
+        port = brokers.free_port()
+        process = self._start(
+            TELAR, "train", str(self.topic), "--output", str(run), "--resume", "--coordinate", "127.0.0.1:%d" % port,
+            "--set", "strategy={name: %s, workers: 2, servers: 2, threads: [1], server_addresses: ['%s', '%s']}"
+            % (strategy, *(server.address for server in self.servers)), *words)
+        process.address = "127.0.0.1:%d" % port
+        return process
+
+    def work(self, coordinator):
+        return self._start(TELAR, "work", "--join", coordinator.address)
+
+
+LOST = "so messages that its parameters had seen would be missing; the run continues from its checkpoint step-"
+ANOTHER = "does not hold the parameters that the run has written: it was started anew since then, or is another one"
+TAKEN = "another coordinator of this run has taken this server over since then"
+
+
+def servers_elsewhere_lose_nothing(broker, folder):
+    """`telar serve` and `telar work --join`: workers are killed, the coordinator, and a server; each message counts once."""
+    one_hot(folder, broker, "elsewhere", 600)
+    telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"))
+    for strategy in ("async_sgd", "downpour, push_every: 3", "sync_ps"):
+        run_folder = folder / strategy.partition(",")[0]
+        with Elsewhere(folder, folder / "topic.yaml") as hosts:
+
+            def reached(step, run_folder=run_folder):
+                return lambda: max(steps(run_folder), default=0) >= step or training.poll() is not None
+
+            training = hosts.train(run_folder, strategy=strategy)
+            workers = [hosts.work(training), hosts.work(training)]
+            for kill_at in (15, 40, 65):
+                wait_until(reached(kill_at), "step %d" % kill_at)
+                workers[0].kill()
+                workers = [workers[1], hosts.work(training)]
+            wait_until(reached(90), "step 90")
+            training.kill()  # its workers and servers still run
+            training.communicate()
+            training = hosts.train(run_folder, strategy=strategy)
+            hosts.work(training)
+            hosts.work(training)
+            wait_until(reached(130), "step 130")
+            hosts.restart(0)
+            output = finish(training, 1, 30)
+            expect(ANOTHER in output and LOST in output, output)
+            training = hosts.train(run_folder, strategy=strategy)
+            hosts.work(training)
+            hosts.work(training)
+            output = finish(training)
+        expect(set(uses(run_folder).values()) == {2}, "%s: each message is used once in each epoch" % strategy)
+        # The parts of a batch are in two rounds if a worker is lost, and each round takes the mean of its own.
+        if strategy != "sync_ps":
+            expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "%s: the weights" % strategy)
+
+
+def servers_of_before_are_refused(broker, folder):
+    """A server that continues from its snapshot, one that is away, a coordinator and a worker of before, another run's servers."""
+    one_hot(folder, broker, "before", 600)
+    telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"))
+    with Elsewhere(folder, folder / "topic.yaml") as hosts:
+        run_folder = folder / "run"
+
+        def checkpoint_after(run, step):
+            return lambda: any(int(path.name[5:]) > step for path in (run / "checkpoints").glob("step-????????"))
+
+        hosts.restart(1, "--snapshots", str(folder / "snapshots"), "--snapshot-seconds", "0.1")
+        training = hosts.train(run_folder)
+        hosts.work(training)
+        wait_until(checkpoint_after(run_folder, 20), "a checkpoint")
+        hosts.restart(1, "--snapshots", str(folder / "snapshots"), "--snapshot-seconds", "0.1")
+        output = finish(training, 1, 30)
+        expect(ANOTHER in output and LOST in output, output)
+
+        training = hosts.train(run_folder, "--set", "training.epochs=1000")
+        worker = hosts.work(training)
+        begun = max(steps(run_folder))
+        wait_until(checkpoint_after(run_folder, begun), "another checkpoint")
+        worker.send_signal(signal.SIGSTOP)  # in the middle of a lease
+        training.send_signal(signal.SIGSTOP)
+        shutil.copytree(run_folder, folder / "again")
+        begun = max(steps(folder / "again"))
+        second = hosts.train(folder / "again", "--set", "training.epochs=1000")
+        hosts.work(second)
+        wait_until(lambda: max(steps(folder / "again")) > begun + 20, "steps of the second coordinator")
+        worker.send_signal(signal.SIGCONT)  # what it still pushes would count twice
+        training.send_signal(signal.SIGCONT)
+        output = finish(training, 1, 30)
+        expect(TAKEN in output and LOST in output, output)
+
+        other = finish(hosts.train(folder / "other"), 2, 30)
+        expect("this server holds the parameters of another job" in other, other)
+
+        hosts.servers[0].kill()
+        time.sleep(0.5)
+        second.send_signal(signal.SIGINT)
+        output = finish(second, 1, 30)
+        expect("its parameters could not be saved; the run continues from its checkpoint step-" in output, output)
+        hosts.restart(0)
+        epochs = max(steps(folder / "again")) // 150 + 2
+        last = hosts.train(folder / "again", "--set", "training.epochs=%d" % epochs)
+        hosts.work(last)
+        finish(last)
+        expect(set(uses(folder / "again").values()) == {epochs}, "each message is used once in each epoch")
+        telar("train", str(folder / "file.yaml"), "--output", str(folder / "undisturbed"), "--set",
+              "training.epochs=%d" % epochs)
+        expect_alike(weights(folder / "undisturbed"), weights(folder / "again"), 1e-6, "the weights")
+
+
 def a_broker_away_loses_nothing(broker, folder):
     """Connections are cut for two seconds, and then the broker is frozen for one."""
     publisher = start(TELAR, "publish", "synthetic", "--brokers", broker.address, "--topic", "away", "--partitions", "3",
@@ -902,7 +1044,8 @@ def main():
               drifts_are_found, prometheus_reads_the_run, killed_runs_use_every_message_once,
               killed_workers_count_every_message_once,
               endless_topics_have_the_losses_of_the_file, workers_follow_the_load,
-              a_server_that_ends_ends_the_run, a_broker_away_loses_nothing,
+              a_server_that_ends_ends_the_run, servers_elsewhere_lose_nothing, servers_of_before_are_refused,
+              a_broker_away_loses_nothing,
               a_killed_broker_loses_nothing, a_silent_topic_can_be_left,
               damaged_messages_are_kept_elsewhere, a_stream_is_scored,
               a_topic_created_again_is_refused, partitions_that_were_added_are_used]

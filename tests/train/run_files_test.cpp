@@ -35,6 +35,7 @@ std::string state_text() {
   state.epoch_samples = 32;
   state.epoch_sums = {1.5, 3};
   state.best = 0.25;
+  state.updates = 5;
   return to_json(state);
 }
 
@@ -56,6 +57,7 @@ TEST(StateFile, EveryFieldIsChecked) {
       {"order_version", "0", "order_version is 0; it must be an integer from 1 to"},
       {"step", "18446744073709551616", "step is "},
       {"samples", "-5", "samples is -5"},
+      {"updates", "-1", "updates is -1; it must be an integer from 0 to"},
       {"seconds", "-0.5", "seconds is -0.5; it must be a number, at least 0"},
       {"epoch_samples", "0", "epoch_samples is 0; it must be at least 1, because epoch_sums has values"},
       {"epoch_sums", "[]", "epoch_samples is 32; it must be 0, because epoch_sums is empty"},
@@ -72,7 +74,7 @@ TEST(StateFile, EveryFieldIsChecked) {
   }
   const auto whole = nlohmann::json::parse(text);
   for (const auto& [name, value] : whole.items()) {
-    if (name == "order_version" || name == "position") continue;
+    if (name == "order_version" || name == "position" || name == "updates") continue;
     auto without = whole;
     without.erase(name);
     expect_error([&] { training_state_from_json(without.dump(), "state.json"); },

@@ -310,8 +310,6 @@ TEST(StreamJob, MistakesAreSentences) {
                               "at most 1000 batches are pushed at once; it is 2000");
   expect_mistake_with_servers({"strategy.name=downpour", "strategy.payload=bf16"},
                               "what a payload leaves for later pushes would be lost");
-  expect_mistake_with_servers({"strategy.name=async_sgd", "strategy.server_addresses=[\"a:1\"]"},
-                              "the parameter servers are those that telar train starts");
   for (const char* strategy :
        {"sync_ps", "async_sgd", "downpour", "parameter_averaging", "async_local_sgd"}) {
     const std::string workers = fmt::format("strategy={{name: {}, workers: 2}}", strategy);

@@ -171,7 +171,7 @@ TEST(ThreadCluster, AStopEndsAtAStepThatTheNextTrainingContinues) {
     state = trainer.state();
   }
   ThreadCluster cluster(program, kOneDevice, *data, own_options(), {.seed = kModelSeed});
-  cluster.start(session, state.step);  // Adam corrects its averages by the number of updates
+  cluster.start(session, state);  // Adam corrects its averages by the number of updates
   Trainer trainer(session, own_options());
   trainer.restore(state);
   trainer.make_steps_with(cluster);
@@ -179,6 +179,29 @@ TEST(ThreadCluster, AStopEndsAtAStepThatTheNextTrainingContinues) {
   EXPECT_EQ(trainer.state().step, 33);
   const Trained expected = train_alone(AdamOptions{});
   for (const auto& [name, values] : expected.state)
+    EXPECT_LT(test::relative_l2(session.read_state(name), values), 1e-5) << name.text();
+}
+
+TEST(ThreadCluster, AContinuedTrainingHasTheUpdatesOfShorterPushes) {
+  // An epoch of 11 steps has pushes of 4, 4 and 3 steps.
+  const Attributes every4{{"push_every", int64_t{4}}};
+  const Program program = make_strategy("downpour", every4)->rewrite(own_step(AdamOptions{}), kOneDevice);
+  const DatasetPtr data = own_samples();
+  Session session(coordinator_program(program), kOneDevice, {.seed = kModelSeed});
+  TrainingState state;
+  TrainerOptions options = own_options();
+  for (const int64_t epochs : {1, 2, 3}) {
+    options.epochs = epochs;
+    ThreadCluster cluster(program, kOneDevice, *data, options, {.workers = 1, .seed = kModelSeed});
+    cluster.start(session, state);
+    Trainer trainer(session, options);
+    trainer.restore(state);
+    trainer.make_steps_with(cluster);
+    EXPECT_EQ(trainer.fit(*data, nullptr), FitOutcome::finished);
+    state = trainer.state();
+    EXPECT_EQ(state.updates, 3 * epochs);
+  }
+  for (const auto& [name, values] : train_on_servers("downpour", every4, AdamOptions{}, {.workers = 1}).state)
     EXPECT_LT(test::relative_l2(session.read_state(name), values), 1e-5) << name.text();
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "telar/comm/members/answers.h"
 #include "telar/comm/members/connection.h"
 #include "telar/comm/members/member_registry.h"
 #include "telar/comm/members/protocol.h"
@@ -34,42 +35,6 @@ std::string other_host(const std::string& peer) {
   std::string host = peer.substr(scheme + 1, port - scheme - 1);
   if (host.starts_with("%5B") && host.ends_with("%5D")) host = host.substr(3, host.size() - 6);
   return Address{.host = host, .port = 0}.loopback() ? "" : host;
-}
-
-void add_works(members::Lease& message, const std::vector<int64_t>& works) {
-  for (auto begin = works.begin(); begin != works.end();) {
-    const auto end = std::find_if(begin, works.end(), [&](int64_t work) { return work != *begin; });
-    message.add_works(*begin);
-    message.add_work_steps(end - begin);
-    begin = end;
-  }
-}
-
-members::Reply reply_of(const MemberRegistry::AnswerValue& value) {
-  members::Reply reply;
-  if (std::holds_alternative<MemberRegistry::WorkThere>(value)) {
-    reply.mutable_work_there();
-  } else if (std::holds_alternative<MemberRegistry::MayGoOn>(value)) {
-    reply.mutable_go_on();
-  } else if (std::holds_alternative<MemberRegistry::Leave>(value)) {
-    reply.mutable_over();
-  } else if (const auto* lease = std::get_if<std::optional<Lease>>(&value)) {
-    members::Lease& message = *reply.mutable_lease();
-    if (!*lease) return reply;
-    message.set_id((*lease)->id);
-    message.set_epoch((*lease)->epoch);
-    message.set_begin((*lease)->begin);
-    message.set_end((*lease)->end);
-    message.set_part((*lease)->part);
-    add_works(message, (*lease)->works);
-    for (const std::string& place : (*lease)->places) message.add_places(place);
-  } else if (const auto* round = std::get_if<std::optional<StoreRound>>(&value)) {
-    members::Round& message = *reply.mutable_round();
-    if (!*round) return reply;
-    message.set_number((*round)->number);
-    message.mutable_members()->Assign((*round)->members.begin(), (*round)->members.end());
-  }
-  return reply;
 }
 
 }  // namespace
@@ -287,6 +252,7 @@ void Coordinator::Impl::hello(Connection& connection, const members::Hello& hell
   welcome.set_job(options_.job);
   welcome.set_description(options_.description);
   for (const std::string& server : options_.servers) welcome.add_servers(server);
+  for (const uint64_t tenure : options_.tenures) welcome.add_tenures(tenure);
   connection.send(std::move(reply));
 }
 

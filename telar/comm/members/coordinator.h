@@ -24,6 +24,7 @@ struct CoordinatorOptions {
   std::string job;                   ///< id of the run
   std::string description;           ///< of the job, for the members (opaque to comm)
   std::vector<std::string> servers;  ///< addresses of the parameter servers, in placement order
+  std::vector<uint64_t> tenures;     ///< that have begun there (StoreTenure); empty: none
   int64_t workers = 1;               ///< contributions in a round; in `free`: members that work at once
   int64_t backups = 0;  ///< further members that work, too; a round takes the first `workers` that are ready
   Rhythm rhythm = Rhythm::free;

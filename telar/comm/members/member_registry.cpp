@@ -350,14 +350,16 @@ void MemberRegistry::name_silent(Time now) {
   last_tick_ = now;
   for (auto& [id, member] : members_) {
     const bool waits = member.ready || member.wants_pace || !book_ || !book_->holds_work(id);
+    const double seconds = std::chrono::duration<double>(now - member.heard).count();
     if (std::exchange(member.reported, false) || waits || stopped) {
+      if (std::exchange(member.named, 0) > 0 && !stopped)
+        news_.push_back(
+            fmt::format("{} goes on, after {:.0f} s in which it completed nothing", member.name, seconds));
       member.heard = now;
-      member.named = false;
       continue;
     }
-    const double seconds = std::chrono::duration<double>(now - member.heard).count();
-    if (member.named || seconds < kSilent || seconds < kSilentParts * median_of_last(durations_)) continue;
-    member.named = true;
+    if (seconds < std::max({kSilent, kSilentParts * median_of_last(durations_), 2 * member.named})) continue;
+    member.named = seconds;
     news_.push_back(fmt::format("warning: {} holds a lease, but has completed nothing for {:.0f} s",
                                 member.name, seconds));
   }

@@ -92,7 +92,7 @@ class MemberRegistry {
   int64_t steps_done() const { return book_ ? book_->done_before() : 0; }
   /// Handles what depends on the clock alone: the wait for the first members, and members that hold work but
   /// report nothing for 30 seconds and ten times the median of a part's duration; these are named in the
-  /// news.
+  /// news, again when they have been silent for twice as long, and when it is over.
   void tick(Time now);
 
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
@@ -117,7 +117,7 @@ class MemberRegistry {
     double staleness = 0;  ///< sum over its parts
     bool reported = true;  ///< since the last tick, or it held no work then
     Time heard = {};       ///< the last tick for which that is true
-    bool named = false;    ///< in the news, because it reports nothing
+    double named = 0;      ///< seconds of silence after which the news named it last; 0: not yet
   };
   using Entry = std::pair<const uint32_t, Member>;
 

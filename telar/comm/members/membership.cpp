@@ -335,6 +335,7 @@ uint32_t Membership::id() const { return impl_->welcome().id; }
 const std::string& Membership::job() const { return impl_->welcome().job; }
 const std::string& Membership::description() const { return impl_->welcome().description; }
 const std::vector<std::string>& Membership::servers() const { return impl_->welcome().servers; }
+const std::vector<uint64_t>& Membership::tenures() const { return impl_->welcome().tenures; }
 bool Membership::wait_for_work() { return impl_->wait_for_work(); }
 bool Membership::lost() const { return impl_->lost(); }
 std::optional<Lease> Membership::lease() { return impl_->lease(); }

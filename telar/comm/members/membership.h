@@ -44,6 +44,7 @@ class Membership final : public WorkSource {
   const std::string& job() const;
   const std::string& description() const;
   const std::vector<std::string>& servers() const;
+  const std::vector<uint64_t>& tenures() const;  ///< of the servers; 0: none
 
   bool wait_for_work() override;
   bool lost() const override;

@@ -1,6 +1,7 @@
 #include "telar/comm/members/replies.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "telar/comm/network.h"
 #include "telar/comm/printable.h"
@@ -19,10 +20,16 @@ Replies::Welcome welcome_of(const members::Welcome& message) {
       throw user_error("a parameter server's address that cannot be used: {}", printable(error.what(), 1000));
     }
   }
+  std::vector<uint64_t> tenures(message.tenures().begin(), message.tenures().end());
+  if (tenures.empty()) tenures.resize(static_cast<size_t>(message.servers_size()));
+  if (std::ssize(tenures) != message.servers_size())
+    throw user_error("a welcome with {} parameter servers and {} tenures", message.servers_size(),
+                     tenures.size());
   return {.id = message.id(),
           .job = message.job(),
           .description = message.description(),
-          .servers = {message.servers().begin(), message.servers().end()}};
+          .servers = {message.servers().begin(), message.servers().end()},
+          .tenures = std::move(tenures)};
 }
 
 /// The piece of work of each batch; those of a lease may be as many as an epoch has.

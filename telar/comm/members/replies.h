@@ -18,6 +18,7 @@ struct Replies {
     std::string job;
     std::string description;
     std::vector<std::string> servers;
+    std::vector<uint64_t> tenures;  ///< of the servers; 0: none
   };
   std::optional<Welcome> welcome;  ///< the first one; later ones are ignored
   std::optional<bool> work_there;

@@ -61,9 +61,9 @@ class LocalStore final : public Store {
     return held_->blocks().slots();
   }
 
-  void read(const std::string& arena, std::span<float> values) override {
+  int64_t read(const std::string& arena, std::span<float> values) override {
     add(read_requests(layout(), slots(), arena, values, kWho));
-    finish();
+    return finish().updates;
   }
 
   void write(const std::string& arena, std::span<const float> values, int64_t updates) override {

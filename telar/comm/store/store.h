@@ -34,6 +34,7 @@ struct StoreReport {
   bool late = false;         ///< the round was closed without this member's contribution
   double staleness = 0;      ///< mean over the pushed floats of the updates by others between pull and push
   int64_t lost_updates = 0;  ///< updates that a restarted server had lost
+  int64_t updates = 0;       ///< that have led to the floats of a read(): the least of their ranges
 };
 
 /// A member's access to one parameter server, used by one thread: through a network (StoreClient) or within a
@@ -60,8 +61,9 @@ class Store {
 
   /// Copies an arena. `arena` is "" for the parameters, or one of slots(). Each update is either entirely in
   /// the copy or not at all. `updates`: the number of updates that have led to these values; the next one has
-  /// the number after it (Adam's bias correction depends on it).
-  virtual void read(const std::string& arena, std::span<float> values) = 0;
+  /// the number after it (Adam's bias correction depends on it). read() returns it: that of the range with the
+  /// fewest, if a restarted server has lost some.
+  virtual int64_t read(const std::string& arena, std::span<float> values) = 0;
   virtual void write(const std::string& arena, std::span<const float> values, int64_t updates) = 0;
 
   /// One arena each, 64-byte aligned: the values to push, and the values pulled last.

@@ -39,11 +39,13 @@ StoreIdentity identity_of(const store::CreateRequest& request) {
 }
 
 StreamOpening opening_of(const std::function<std::string(const char* key)>& value) {
+  const std::string tenure = value(kTenureKey);
   return {.member = number_of<uint32_t>(value(kMemberKey), kMemberKey),
           .first_round = number_of<int64_t>(value(kRoundKey), kRoundKey),
           .client = number_of<uint64_t>(value(kClientKey), kClientKey),
           .memory = value(kMemoryKey),
-          .payload_checksums = value(kChecksumsKey) != "0"};
+          .payload_checksums = value(kChecksumsKey) != "0",
+          .tenure = tenure.empty() ? 0 : number_of<uint64_t>(tenure, kTenureKey)};
 }
 
 }  // namespace telar

@@ -27,6 +27,7 @@ inline constexpr char kClientKey[] = "telar-client";        ///< a random number
 inline constexpr char kMemoryKey[] = "telar-memory";        ///< StoreMemory::where(); optional
 inline constexpr char kChecksumsKey[] = "telar-checksums";  ///< "0": with kPlainPayload, in both directions
 inline constexpr char kRoundKey[] = "telar-round";          ///< first round to which it will contribute
+inline constexpr char kTenureKey[] = "telar-tenure";        ///< StoreTenure; optional
 
 struct StreamOpening {
   uint32_t member = 0;
@@ -34,6 +35,7 @@ struct StreamOpening {
   uint64_t client = 0;
   std::string memory;
   bool payload_checksums = true;
+  uint64_t tenure = 0;
 };
 /// `value` returns the text of a key, or an empty one. Throws Error (user) if a number is missing or invalid.
 StreamOpening opening_of(const std::function<std::string(const char* key)>& value);

@@ -31,8 +31,10 @@ class StoreClient::Impl {
     request.set_job(options_.job);
     request.set_description(description);
     add_pieces(layout, *request.mutable_pieces());
+    request.set_take_over(options_.takes_over);
     store::CreateReply reply;
     call([&](grpc::ClientContext& context) { return stub_->Create(&context, request, &reply); });
+    if (options_.takes_over) options_.tenure = reply.tenure();
     return reply.had();
   }
 
@@ -52,9 +54,9 @@ class StoreClient::Impl {
     return slots_;
   }
 
-  void read(const std::string& arena, std::span<float> values) {
+  int64_t read(const std::string& arena, std::span<float> values) {
     describe();
-    transfer(read_requests(*layout_, slots_, arena, values, who_));
+    return transfer(read_requests(*layout_, slots_, arena, values, who_)).updates;
   }
 
   void write(const std::string& arena, std::span<const float> values, int64_t updates) {
@@ -74,6 +76,8 @@ class StoreClient::Impl {
   Traffic traffic() const { return link_ ? link_->traffic() : Traffic{}; }
   double seconds_away() const { return link_ ? link_->seconds_away() : 0; }
   StoreLosses losses() const { return link_ ? link_->losses() : StoreLosses{}; }
+  uint64_t tenure() const { return options_.tenure; }
+  std::optional<Error> failure() const { return link_ ? link_->failure() : std::nullopt; }
 
  private:
   StoreLink& link() {
@@ -116,6 +120,7 @@ class StoreClient::Impl {
   void describe() {
     store::DescribeRequest request;
     request.set_job(options_.job);
+    request.set_tenure(options_.tenure);
     while (!layout_) {
       store::DescribeReply reply;
       call([&](grpc::ClientContext& context) { return stub_->Describe(&context, request, &reply); });
@@ -125,10 +130,10 @@ class StoreClient::Impl {
     }
   }
 
-  void transfer(std::vector<StoreRequest> requests) {
-    if (requests.empty()) return;
+  StoreReport transfer(std::vector<StoreRequest> requests) {
+    if (requests.empty()) return {};
     link().start(std::move(requests));
-    link().finish();
+    return link().finish();
   }
 
   StoreClientOptions options_;
@@ -149,7 +154,9 @@ bool StoreClient::create(const StoreLayout& layout, const std::string& descripti
 }
 const StoreLayout& StoreClient::layout() { return impl_->layout(); }
 const StoreLayout& StoreClient::attach() { return impl_->attach(); }
-void StoreClient::read(const std::string& arena, std::span<float> values) { impl_->read(arena, values); }
+int64_t StoreClient::read(const std::string& arena, std::span<float> values) {
+  return impl_->read(arena, values);
+}
 void StoreClient::write(const std::string& arena, std::span<const float> values, int64_t updates) {
   impl_->write(arena, values, updates);
 }
@@ -161,5 +168,7 @@ StoreReport StoreClient::finish() { return impl_->finish(); }
 StoreClient::Traffic StoreClient::traffic() const { return impl_->traffic(); }
 double StoreClient::seconds_away() const { return impl_->seconds_away(); }
 StoreLosses StoreClient::losses() const { return impl_->losses(); }
+uint64_t StoreClient::tenure() const { return impl_->tenure(); }
+std::optional<Error> StoreClient::failure() const { return impl_->failure(); }
 
 }  // namespace telar

@@ -12,6 +12,7 @@
 #include "telar/comm/network.h"
 #include "telar/comm/store/store.h"
 #include "telar/comm/store/store_ledger.h"
+#include "telar/core/error.h"
 
 namespace telar {
 
@@ -25,6 +26,10 @@ struct StoreClientOptions {
   std::optional<bool> payload_checksums;
   double keepalive_seconds = 10;  ///< a server that is silent for twice this time counts as lost
   double patience_seconds = 60;   ///< how long a server may be unreachable (it restarts) before an error
+  /// create() takes the server over: it then serves only members of this tenure (StoreTenure), and refuses
+  /// this client, too, once it was restarted or taken over by another one.
+  bool takes_over = false;
+  uint64_t tenure = 0;  ///< of the coordinator that has taken the server over; 0: none
   std::function<void(const std::string&)>
       say;               ///< gets messages about lost and restored connections, from any thread; may be empty
   std::stop_token stop;  ///< ends all waits with an Error (run)
@@ -42,7 +47,7 @@ class StoreClient final : public Store {
   const StoreLayout& layout() override;
   const StoreLayout& attach() override;
   std::vector<std::string> slots() override;
-  void read(const std::string& arena, std::span<float> values) override;
+  int64_t read(const std::string& arena, std::span<float> values) override;
   void write(const std::string& arena, std::span<const float> values, int64_t updates) override;
   std::span<float> outgoing() override;
   std::span<const float> incoming() const override;
@@ -60,6 +65,11 @@ class StoreClient final : public Store {
   double seconds_away() const;
   /// What the server's restarts have cost since this client was first connected.
   StoreLosses losses() const;
+  /// The tenure of this client's calls.
+  uint64_t tenure() const;
+  /// Why no further transfer will succeed: the server refuses this client, or has been unreachable for longer
+  /// than the patience. Empty while it is connected, or may be again.
+  std::optional<Error> failure() const;
 
  private:
   class Impl;

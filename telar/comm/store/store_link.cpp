@@ -104,6 +104,20 @@ StoreLosses StoreLink::losses() const {
   return window_.losses();
 }
 
+std::optional<Error> StoreLink::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_locked();
+}
+
+std::optional<Error> StoreLink::failure_locked() const {
+  if (refused_) return refused_;
+  const auto patience = std::chrono::duration<double>(options_.patience_seconds);
+  if (stream_ == nullptr && StoreClock::now() - away_since_ > patience)
+    return run_error("{} cannot be reached for {:.0f} s: {}", who_, options_.patience_seconds,
+                     reason_of(last_status_));
+  return std::nullopt;
+}
+
 // ---- the caller ----
 
 void StoreLink::start(std::vector<StoreRequest> requests) {
@@ -124,13 +138,9 @@ void StoreLink::start(std::vector<StoreRequest> requests) {
 
 StoreReport StoreLink::finish() {
   std::unique_lock lock(mutex_);
-  const auto patience = std::chrono::duration<double>(options_.patience_seconds);
   while (!window_.all_answered()) {
-    std::optional<Error> failed = refused_;
-    if (!failed && stopped_) failed = run_error("{} was not waited for: the run is being stopped", who_);
-    if (!failed && stream_ == nullptr && StoreClock::now() - away_since_ > patience)
-      failed = run_error("{} cannot be reached for {:.0f} s: {}", who_, options_.patience_seconds,
-                         reason_of(last_status_));
+    std::optional<Error> failed = failure_locked();
+    if (!refused_ && stopped_) failed = run_error("{} was not waited for: the run is being stopped", who_);
     if (failed) {
       abandon(lock);
       throw Error(*failed);

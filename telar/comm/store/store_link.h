@@ -41,6 +41,8 @@ class StoreLink {
   StoreClient::Traffic traffic() const;
   double seconds_away() const;
   StoreLosses losses() const;
+  /// StoreClient::failure()
+  std::optional<Error> failure() const;
 
  private:
   using Stream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -55,6 +57,7 @@ class StoreLink {
   void send_for_ever();
   void send_next(std::unique_lock<std::mutex>& lock);
   void abandon(std::unique_lock<std::mutex>& lock);
+  std::optional<Error> failure_locked() const;
   void wait_a_little(std::unique_lock<std::mutex>& lock);
   void say(const std::string& sentence) const;
 

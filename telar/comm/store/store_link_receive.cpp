@@ -29,6 +29,7 @@ std::unique_ptr<StoreLink::Stream> StoreLink::open(grpc::ClientContext& context)
   if (memory_) context.AddMetadata(kMemoryKey, memory_->where());
   context.AddMetadata(kChecksumsKey, payload_checksums_ ? "1" : "0");
   context.AddMetadata(kRoundKey, std::to_string(window_.first_round()));
+  if (options_.tenure != 0) context.AddMetadata(kTenureKey, std::to_string(options_.tenure));
   const grpc::internal::RpcMethod method(kExchangeMethod, grpc::internal::RpcMethod::BIDI_STREAMING,
                                          channel_);
   return std::unique_ptr<Stream>(
@@ -56,7 +57,7 @@ void StoreLink::connect_for_ever() {
     shared_ = traffic_.shared_memory = false;
     in_memory_ = 0;
     stream_ = nullptr;
-    context.TryCancel();
+    if (damaged) context.TryCancel();  // otherwise it has ended, and cancelling could hide why
     changed_.wait(lock, [&] { return !sending_; });
     lock.unlock();
     const grpc::Status status = stream->Finish();

@@ -13,6 +13,7 @@
 #include "telar/comm/store/store_calls.h"
 #include "telar/comm/store/store_memory.h"
 #include "telar/comm/store/store_stream.h"
+#include "telar/comm/store/store_tenure.h"
 #include "telar/core/error.h"
 
 namespace telar {
@@ -111,6 +112,15 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status check_tenure(const grpc::ServerContext& context, uint64_t tenure) {
+    try {
+      tenure_.require(tenure);
+    } catch (const Error& error) {
+      return refuse(context, grpc::StatusCode::FAILED_PRECONDITION, error.what());
+    }
+    return grpc::Status::OK;
+  }
+
   grpc::Status Create(grpc::ServerContext* context, const store::CreateRequest* request,
                       store::CreateReply* reply) override {
     if (grpc::Status status = check(*context); !status.ok()) return status;
@@ -120,6 +130,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     } catch (const Error& error) {
       return refuse(*context, grpc::StatusCode::INVALID_ARGUMENT, error.what());
     }
+    reply->set_tenure(tenure_.begin(request->take_over()));
     if (reply->had()) return grpc::Status::OK;
     const StoreLayout& layout = held_.identity().layout;
     say(fmt::format("{} holds parameters of job {}: {:.1f} MB in {} pieces", address(),
@@ -131,6 +142,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   grpc::Status Describe(grpc::ServerContext* context, const store::DescribeRequest* request,
                         store::DescribeReply* reply) override {
     if (grpc::Status status = check(*context); !status.ok()) return status;
+    if (request->tenure() != 0)  // without one, its coordinator may be yet to come
+      if (grpc::Status status = check_tenure(*context, request->tenure()); !status.ok()) return status;
     if (!held_.created(300ms)) return grpc::Status::OK;
     if (grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
     reply->set_created(true);
@@ -142,10 +155,13 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   grpc::Status exchange(grpc::ServerContext& context, StoreServerStream& stream) {
     if (grpc::Status status = check(context); !status.ok()) return status;
     if (grpc::Status status = check_job(context, text_of(context, kJobKey)); !status.ok()) return status;
-    if (!held_.created()) return {grpc::StatusCode::UNAVAILABLE, "it has no parameters yet"};
     const std::string peer = context.peer();  // unknown after the stream is cancelled
     try {
-      serve(context, stream);
+      const StreamOpening opening = opening_of([&](const char* key) { return text_of(context, key); });
+      if (opening.tenure == 0 && !held_.created())
+        return {grpc::StatusCode::UNAVAILABLE, "it has no parameters yet"};
+      const StoreTenure::Stream of_tenure(tenure_, opening.tenure, [&context] { context.TryCancel(); });
+      serve(context, stream, opening);
       return grpc::Status::OK;
     } catch (const Error& error) {
       const bool damaged = error.kind() == Error::Kind::run;  // on its way; the member sends it again
@@ -156,8 +172,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     }
   }
 
-  void serve(grpc::ServerContext& context, StoreServerStream& stream) {
-    const StreamOpening opening = opening_of([&](const char* key) { return text_of(context, key); });
+  void serve(grpc::ServerContext& context, StoreServerStream& stream, const StreamOpening& opening) {
     const uint32_t member = opening.member;
     const std::shared_ptr<Peer> peer = peer_of(opening.client);
     {
@@ -242,6 +257,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   StoreTransfers transfers_;
   SecureServerBuilder builder_;
   const uint64_t start_ = random_id();
+  StoreTenure tenure_;
   std::mutex mutex_;  ///< guards peers_
   std::map<uint64_t, std::shared_ptr<Peer>> peers_;
   std::unique_ptr<SecureServer> server_;

@@ -116,6 +116,8 @@ void StoreWindow::note(const FrameHeader& answer) {
   if (request.kind == FrameKind::exchange && (answer.flags & kPull) != 0)
     versions_[answer.begin] = answer.version;
   if (std::exchange(sent.answered, true)) return;
+  if (request.kind == FrameKind::read)
+    read_updates_ = std::min(read_updates_.value_or(answer.version), answer.version);
   report_.finite &= (answer.flags & kNotFinite) == 0;
   report_.late |= (answer.flags & kLate) != 0;
   if ((request.flags & kPush) != 0) {
@@ -135,6 +137,7 @@ StoreReport StoreWindow::finish() {
   StoreReport report = std::exchange(report_, {});
   if (pushed_floats_ > 0) report.staleness = staleness_floats_ / pushed_floats_;
   pushed_floats_ = staleness_floats_ = 0;
+  report.updates = std::exchange(read_updates_, std::nullopt).value_or(0);
   return report;
 }
 

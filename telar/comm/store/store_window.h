@@ -74,6 +74,7 @@ class StoreWindow {
   StoreLosses losses_;
   std::map<size_t, int64_t> versions_;  ///< last pulled versions, by first float of the range
   StoreReport report_;
+  std::optional<int64_t> read_updates_;
   double staleness_floats_ = 0;
   double pushed_floats_ = 0;
 };

@@ -1,0 +1,100 @@
+#include "telar/train/run_data.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "telar/observe/process.h"
+#include "telar/train/job_memory.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/job_strategy.h"
+#include "telar/train/job_stream.h"
+#include "telar/train/run_folder.h"
+#include "telar/train/sample_file.h"
+#include "telar/train/spread_data.h"
+
+namespace telar {
+
+namespace {
+
+class DataOpening {
+ public:
+  DataOpening(Job& job, const RunOptions& options) : job_(job), options_(options) {}
+
+  RunData run() {
+    data_.data = opened();
+    return std::move(data_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// Refuses a job that is too large for this machine; before the samples are read, if the job alone says so.
+  Datasets opened() {
+    const int processes = options_.processes == nullptr ? 1 : options_.processes->size();
+    const auto known = spec_without_files(job_.data);
+    if (known) require_memory(job_, *known, processes);
+    Datasets data = checked_data();
+    if (!known) require_memory(job_, data.spec(), processes);
+    return data;
+  }
+
+  Datasets checked_data() {
+    const SampleChecks checks = sample_checks();
+    if (trains_on_stream(job_.data)) return opened_stream(checks);
+    if (job_.data.spread) {
+      SpreadDatasets spread = open_spread_datasets(job_, &checks, options_.processes);
+      data_.record = std::move(spread.record);
+      return std::move(spread.data);
+    }
+    if (options_.processes != nullptr)
+      return open_datasets_together(job_.data, seed(), checks, *options_.processes);
+    if (!uses_servers(job_)) return open_datasets(job_.data, seed(), &checks);
+    DecidedDatasets decided = open_and_decide(job_.data, seed(), checks);
+    data_.decision = std::move(decided.decision);
+    return std::move(decided.data);
+  }
+
+  Datasets opened_stream(const SampleChecks& checks) {
+    Datasets data;
+    data.test = open_test_dataset(job_.data, seed(), leads() ? &checks : nullptr);
+    std::optional<Job> before;
+    const auto folder = options_.resume && leads() ? RunFolder::find(job_) : std::nullopt;
+    if (folder) before = read_job(*folder / "job.yaml");
+    StreamOpening opening{.processes = options_.processes,
+                          .before = before ? &before->data : nullptr,
+                          .warn = leads() ? options_.warn : nullptr};
+    // Over several processes a read that stops in one of them would leave the others in the step.
+    if (options_.processes == nullptr) opening.stop_requested = options_.stop_requested;
+    data.stream = open_job_stream(job_, opening);
+    if (data.test != nullptr) require_alike(data.stream->spec(), data.test->spec());
+    return data;
+  }
+
+  SampleChecks sample_checks() const {
+    SampleChecks checks;
+    checks.threads = available_threads();
+    checks.warn = options_.warn;
+    checks.watch = [this, next = Clock::now()](const std::string& progress) mutable {
+      if (Clock::now() >= next) {
+        if (options_.say) options_.say(progress);
+        next = Clock::now() + std::chrono::seconds(5);
+      }
+      return !options_.stop_requested || !options_.stop_requested();
+    };
+    return checks;
+  }
+
+  bool leads() const { return options_.processes == nullptr || options_.processes->rank() == 0; }
+  uint64_t seed() const { return static_cast<uint64_t>(job_.training.seed); }
+
+  Job& job_;
+  const RunOptions& options_;
+  RunData data_;
+};
+
+}  // namespace
+
+RunData open_run_data(Job& job, const RunOptions& options) { return DataOpening(job, options).run(); }
+
+}  // namespace telar
