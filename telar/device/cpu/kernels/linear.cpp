@@ -14,8 +14,8 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kColumnsAThread = 64;
-constexpr int64_t kTermsAThread = 16384;
+constexpr int64_t kColumnSumsAThread = 64;
+constexpr int64_t kSummandsAThread = 16384;
 
 struct Shapes {
   DType dtype;
@@ -212,7 +212,7 @@ void lower_gradient_as_product(Lowering& lowering, const Shapes& s, const Linear
   lowering.function({regions.dy}, {regions.db}, [=](const Pointers& p) {
     const auto rows = s.y[0];
     const auto columns = s.y[1];
-    parallel_for(columns, std::max<int64_t>(kColumnsAThread, kTermsAThread / rows),
+    parallel_for(columns, std::max<int64_t>(kColumnSumsAThread, kSummandsAThread / rows),
                  [&](int64_t begin, int64_t end) {
                    float* sums = p.get<float>(1) + begin;
                    std::fill_n(sums, end - begin, 0.0F);
