@@ -163,6 +163,18 @@ void add_math(std::vector<ModelOperation>& operations) {
   operations.push_back(
       {"cos", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { cos(g, in[0]); }});
   operations.push_back(
+      {"atan", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { atan(g, in[0]); }});
+  operations.push_back(
+      {"erf", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { erf(g, in[0]); }});
+  operations.push_back(
+      {"log1p", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { log1p(g, in[0]); }});
+  operations.push_back(
+      {"expm1", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { expm1(g, in[0]); }});
+  operations.push_back(
+      {"floor", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { floor(g, in[0]); }});
+  operations.push_back(
+      {"round", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { round(g, in[0]); }});
+  operations.push_back(
       {"pow",
        {kNumbers},
        {real("exponent", -kLargest, kLargest)},

@@ -41,8 +41,9 @@ const std::set<std::string_view> kFirstAxisIsTheBatch = {
 const std::set<std::string_view> kOfEachItem = {"linear", "layer_norm", "embedding"};
 const std::set<std::string_view> kSums = {"cross_entropy", "mean_squared_error", "top_k_correct"};
 const std::set<std::string_view> kBroadcasting = {"add", "mul"};
-const std::set<std::string_view> kOfEachElement = {"scale", "exp",   "log",    "sin",          "cos",
-                                                   "pow",   "clamp", "within", "stop_gradient"};
+const std::set<std::string_view> kOfEachElement = {"scale", "exp", "log",   "sin",    "cos",
+                                                   "atan",  "erf", "log1p", "expm1",  "floor",
+                                                   "round", "pow", "clamp", "within", "stop_gradient"};
 
 class SampleTrace {
  public:

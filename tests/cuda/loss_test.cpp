@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <vector>
 
 #include "cuda/run_loop.h"
@@ -82,6 +83,43 @@ TEST(LossLoops, TakeAGradientThatIsKnownOrOneOfTheGpu) {
   const std::vector<float> known = slopes({dloss, nullptr});
   EXPECT_NE(known, slopes({1, nullptr}));
   EXPECT_EQ(known, slopes({1, &dloss}));
+}
+
+TEST(LossLoops, TheLossesOfRowsHaveTheSumAndTheGradientOfAll) {
+  const std::vector<float> logits = numbers(kValues, 1);
+  const std::vector<int32_t> labels{0, 6, 3, 2, 1};
+  std::vector<float> log_probabilities(kValues);
+  std::vector<float> losses(kExtents.rows);
+  std::vector<float> between(kExtents.rows);
+  float loss = 0;
+  run_loop([&](cudaStream_t stream) {
+    return cuda::cross_entropy(kExtents, 0.1F, logits.data(), labels.data(), {&loss, false},
+                               log_probabilities.data(), between.data(), stream);
+  });
+  run_loop([&](cudaStream_t stream) {
+    return cuda::cross_entropy_of_rows(kExtents, 0.1F, logits.data(), labels.data(), log_probabilities.data(),
+                                       losses.data(), stream);
+  });
+  EXPECT_EQ(losses, between);
+  EXPECT_NEAR(std::accumulate(losses.begin(), losses.end(), 0.0), loss, 1e-5);
+
+  const std::vector<float> dlosses{1, -2, 0, 0.5F, 3};
+  std::vector<float> found(kValues);
+  run_loop([&](cudaStream_t stream) {
+    return cuda::cross_entropy_of_rows_backward(kExtents, 0.1F, log_probabilities.data(), labels.data(),
+                                                dlosses.data(), found.data(), stream);
+  });
+  for (int64_t row = 0; row < kExtents.rows; ++row) {
+    const cuda::Classes one{1, kExtents.classes};
+    std::vector<float> right(kExtents.classes);
+    run_loop([&](cudaStream_t stream) {
+      return cuda::cross_entropy_backward(one, 0.1F, log_probabilities.data() + row * kExtents.classes,
+                                          labels.data() + row, {dlosses[row], nullptr}, right.data(), stream);
+    });
+    EXPECT_EQ(std::vector<float>(found.begin() + row * kExtents.classes,
+                                 found.begin() + (row + 1) * kExtents.classes),
+              right);
+  }
 }
 
 }  // namespace telar::test

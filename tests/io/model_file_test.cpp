@@ -60,6 +60,8 @@ Model many_operations() {
     y = divide(m, mul(m, clamp(m, y, -1, 1), within(m, y, -2, 2)), exp(m, tanh(m, y)));
     y = add(m, y, log(m, softplus(m, y)));
     y = add(m, sin(m, y), cos(m, y));
+    y = add(m, atan(m, y), add(m, erf(m, y), log1p(m, sigmoid(m, y))));
+    y = add(m, expm1(m, tanh(m, y)), add(m, floor(m, y), round(m, y)));
     const ValueId kernel = m.parameter("kernel", {1, 6, 2, 2}, {});
     const ValueId image = reshape(m, y, {0, 1, 2, 3});
     const ConvTranspose2dOptions options{{.stride_h = 3, .stride_w = 2}, 1, 0};  // [N, 6, 6, 6]

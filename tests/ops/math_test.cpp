@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numbers>
 
 #include "ops/run_graph.h"
 #include "support/sentences.h"
@@ -42,6 +43,18 @@ std::vector<MathCase> math_cases() {
            [](double x) { return std::cos(x); }, circle},
           {"cos", [](GraphBuilder& b, ValueId x) { return cos(b, x); }, [](double x) { return std::cos(x); },
            [](double x) { return -std::sin(x); }, circle},
+          {"atan", [](GraphBuilder& b, ValueId x) { return atan(b, x); },
+           [](double x) { return std::atan(x); }, [](double x) { return 1 / (1 + x * x); }, circle},
+          {"erf", [](GraphBuilder& b, ValueId x) { return erf(b, x); }, [](double x) { return std::erf(x); },
+           [](double x) { return 2 * std::numbers::inv_sqrtpi * std::exp(-x * x); }, around},
+          {"log1p", [](GraphBuilder& b, ValueId x) { return log1p(b, x); },
+           [](double x) { return std::log1p(x); }, [](double x) { return 1 / (1 + x); }, above},
+          {"expm1", [](GraphBuilder& b, ValueId x) { return expm1(b, x); },
+           [](double x) { return std::expm1(x); }, [](double x) { return std::exp(x); }, around},
+          {"floor", [](GraphBuilder& b, ValueId x) { return add(b, x, floor(b, x)); },
+           [](double x) { return x + std::floor(x); }, [](double) { return 1.0; }, around},
+          {"round", [](GraphBuilder& b, ValueId x) { return add(b, x, round(b, x)); },
+           [](double x) { return x + std::nearbyint(x); }, [](double) { return 1.0; }, around},
           {"pow 0", [](GraphBuilder& b, ValueId x) { return pow(b, x, 0); }, [](double) { return 1.0; },
            [](double) { return 0.0; }, around},
           power(2, around),

@@ -138,6 +138,24 @@ class Operations(unittest.TestCase):
         "pairs": lambda x: x[:, torch.tensor([0, 4, 2]), torch.tensor([5, 0, -1])], "rows": lambda x: x[:, :, torch.tensor([[3, 1], [0, 0]])],
         "unshuffle": lambda x: F.pixel_unshuffle(x.reshape(-1, 1, 6, 5)[..., :4], 2), "linear": lambda x: F.interpolate(x, 9, mode="linear"),
         "nearest": lambda x: F.interpolate(x, 11, mode="nearest"),
+        "acos": lambda x: torch.acos(0.99 * torch.tanh(x)), "asin": lambda x: torch.asin(0.99 * torch.tanh(x)), "atan": torch.atan,
+        "atan2": lambda x: torch.atan2(x, x.flip(2) + 0.3), "tan": lambda x: torch.tan(torch.tanh(x)), "sinh": lambda x: torch.sinh(torch.tanh(x)), "cosh": lambda x: torch.cosh(torch.tanh(x)),
+        "asinh": torch.asinh, "acosh": lambda x: torch.acosh(1.2 + x * x), "atanh": lambda x: torch.atanh(0.9 * torch.tanh(x)),
+        "erf": torch.erf, "erfc": torch.erfc, "exp2": lambda x: torch.exp2(torch.tanh(x)), "log1p": lambda x: torch.log1p(x * x), "logit": lambda x: torch.logit(torch.sigmoid(x)),
+        "hypot": lambda x: torch.hypot(x, 1 + x.flip(1)), "lerp": lambda x: torch.lerp(x, x.flip(1), 0.3), "addcmul": lambda x: torch.addcmul(x, x, x.flip(1), value=0.5),
+        "addcdiv": lambda x: torch.addcdiv(x, x.flip(1), 2 + x * x), "xlogy": lambda x: torch.xlogy(1 + x * x, 1 + x * x), "floor": lambda x: x * torch.floor(3 * x),
+        "round": lambda x: x * torch.round(3 * x), "ceil": lambda x: x * torch.ceil(3 * x), "trunc": lambda x: x * torch.trunc(3 * x), "frac": torch.frac,
+        "straight through": lambda x: x + (torch.round(x) - x).detach(), "remainder": lambda x: torch.remainder(x, 0.7), "fmod": lambda x: torch.fmod(x, 0.7),
+        "rounding division": lambda x: x * torch.div(x, 0.3, rounding_mode="floor"), "softshrink": F.softshrink, "hardshrink": F.hardshrink,
+        "threshold": lambda x: F.threshold(x, 0.1, 0.2), "tanhshrink": F.tanhshrink, "power of numbers": lambda x: (1 + x * x) ** (0.5 * torch.tanh(x)), "number to a power": lambda x: 2.0 ** torch.tanh(x),
+        "ne": lambda x: (x != 0) * x, "norm 1": lambda x: x.norm(1, dim=1), "norm 3": lambda x: torch.linalg.vector_norm(x, 3, dim=2), "largest": lambda x: x.norm(math.inf, dim=2),
+        "prod": lambda x: x.prod(1), "cumprod": lambda x: x.cumprod(2), "einsum": lambda x: torch.einsum("nij,nkj->nik", x, x.flip(1)), "triu": torch.triu,
+        "diagonal": lambda x: x.diagonal(0, 1, 2), "windows": lambda x: x.unfold(2, 3, 2), "columns": lambda x: F.unfold(x.unsqueeze(1), 3, padding=1, stride=2),
+        "pooling upwards": lambda x: F.max_pool2d(x.unsqueeze(1), 3, 2, ceil_mode=True), "pooling upwards with a border": lambda x: F.max_pool2d(x.unsqueeze(1), 3, 2, 1, ceil_mode=True),
+        "swapped": lambda x: torch.swapaxes(x, 1, 2),
+        "std and mean": lambda x: torch.std_mean(x, 1)[0], "cdist": lambda x: torch.cdist(x, x.flip(2) + 1), "vector": lambda x: (x @ torch.arange(6.0).to(x)),
+        "norms of zeros": lambda x: F.normalize(x * torch.tensor([0.0, 1, 1, 0, 1]).unsqueeze(1), dim=2), "five axes": lambda x: x.reshape(-1, 1, 5, 2, 3) @ x.reshape(-1, 1, 5, 3, 2), "pairs apart": lambda x: F.pairwise_distance(x, x.flip(1) + 1, p=1),
+        "interleaved": lambda x: x.repeat_interleave(2, 1), "tiled": lambda x: torch.tile(x, (1, 2, 1)), "transposed row": lambda x: F.conv_transpose1d(x, torch.ones(5, 2, 3).to(x), stride=2),
         "linear from corners": lambda x: F.interpolate(x, scale_factor=2, mode="linear", align_corners=True),
     }
 
@@ -145,6 +163,58 @@ class Operations(unittest.TestCase):
         def operation(x, given):
             index = ((given > 0).sum(1).reshape(-1, 1, 1) + torch.tensor([0, 0, -1, 0, 0, -1])).clamp(0, 4)
             return x + x.gather(1, index)
+
+        self.check(operation, takes_batch=True)
+
+    def test_keys_of_several_heads(self):
+        def operation(x):
+            queries, keys = x.reshape(-1, 5, 2, 3).transpose(1, 2).repeat(1, 2, 1, 1), x.reshape(-1, 5, 2, 3).transpose(1, 2)
+            return F.scaled_dot_product_attention(queries, keys, keys.flip(2), enable_gqa=True)
+
+        self.check(operation)
+
+    def test_masks_that_are_the_same_for_all_samples(self):
+        def operation(x):
+            mask = torch.ones(5, 5, dtype=torch.bool).tril().expand(x.shape[0], 1, 5, 5)
+            heads = x.reshape(-1, 5, 2, 3).transpose(1, 2)
+            return F.scaled_dot_product_attention(heads, heads, heads, attn_mask=mask)
+
+        self.check(operation)
+
+    def test_a_part_in_place(self):
+        def operation(x):
+            y = torch.zeros_like(x)
+            y[:, 1:3] = x[:, 2:4] * 2
+            y[:, 0, 2:].add_(x[:, 4, 2:])
+            y[:, -1] = 0.5
+            return y * x
+
+        self.check(operation)
+
+    def test_a_view_that_is_used_after_its_tensor_has_changed(self):
+        def operation(x):
+            y = x * 2
+            row = y[:, 0]
+            y.mul_(3)
+            return y + row.unsqueeze(1)
+
+        with self.assertRaisesRegex(telar.Error, "in place"):
+            self.check(operation)
+
+    def test_integers_beside_numbers(self):
+        self.check(lambda x, given: x * (given > 0).long().sum(1).reshape(-1, 1, 1) + F.one_hot((given[:, :1] > 0).long(), 6), takes_batch=True)
+
+    def test_one_item_of_each_sample(self):
+        self.check(lambda x, given: x[torch.arange(x.shape[0]), (given > 0).sum(1)].unsqueeze(1), takes_batch=True)
+
+    def test_changed_copies_of_the_batch(self):
+        """The values before a change in place, and after it."""
+        def operation(x, given):
+            mask = (given > 0).long()
+            before = mask[:, :1].clone()
+            mask[:, 0] = 2
+            mask[:, 1:].add_(1)
+            return x * mask.sum(1).reshape(-1, 1, 1) + before.unsqueeze(2)
 
         self.check(operation, takes_batch=True)
 
@@ -1054,16 +1124,17 @@ class Counted(unittest.TestCase):
         with self.assertRaisesRegex(telar.Error, "divides by a sum over the samples"):
             tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.1), engine="telar")(*self.batches()[0])
 
-    def test_masks_that_change_are_refused(self):
+    def test_masks_that_change(self):
         def loss(net, x, mask):
             mask = mask.clone()
             total = mask.mul_(2).sum()
             mask.add_(1)
             return (net(x).square().sum(1) * mask).sum() / total
 
-        module = nn.Linear(4, 3)
-        with self.assertRaisesRegex(telar.Error, "divides by a sum over the samples"):
-            tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.1), engine="telar")(torch.randn(6, 4), torch.rand(6))
+        module, batch = nn.Linear(4, 3), (torch.randn(6, 4), torch.rand(6))
+        right = float(loss(module, *batch).detach())
+        step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.1), engine="telar", strategy="mirrored", replicas=2)
+        self.assertAlmostEqual(step(*batch), right, places=5)
 
     def test_no_file(self):
         module = nn.Linear(4, 3)
@@ -1117,7 +1188,11 @@ class Hostile(unittest.TestCase):
         self.assert_refused("differs between two calls|loss of the first batch", forward)
 
     def test_mean_of_the_batch_inside(self):
-        self.assert_refused("samples", lambda self, x: self.fc(x - x.mean(0)))
+        def forward(self, x):
+            y = self.fc(x)
+            return y - y.mean(0)
+
+        self.assert_refused("samples", forward)
 
     def test_contrastive_loss(self):
         def loss(net, x, y):
@@ -1283,6 +1358,121 @@ class Hostile(unittest.TestCase):
 
     def test_unknown_label(self):
         self.assert_refused("knows 0 to 2", lambda self, x: self.fc(x), batch=(torch.randn(3, 4), torch.tensor([0, 3, 2])))
+
+    def test_state_that_changes_by_hand(self):
+        def layers():
+            fc = nn.Linear(4, 3)
+            fc.register_buffer("centre", torch.zeros(4))
+            return {"fc": fc}
+
+        def read(self, x):
+            self.fc.centre.add_(1.0)
+            return self.fc(x - self.fc.centre)
+
+        def unread(self, x):
+            y = self.fc(x - self.fc.centre)
+            self.fc.centre.mul_(0.9).add_(0.1)
+            return y
+
+        for forward in (read, unread):
+            self.assert_refused("changes 'fc.centre' in place", forward, layers=layers)
+
+    def test_statistics_of_what_the_loss_does_not_use(self):
+        def forward(self, x):
+            self.norm(x)
+            return self.fc(x)
+
+        net = self.net(forward, lambda: {"fc": nn.Linear(4, 3), "norm": nn.BatchNorm1d(4)})
+        other, batch = copy.deepcopy(net), (torch.randn(6, 4) + 3, torch.randint(0, 3, (6,)))
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD([*net.fc.parameters()], 0.1), engine="telar")
+        step(*batch)
+        step.sync()
+        other(batch[0])
+        self.assertLess(largest_difference([net.norm.running_mean, net.norm.running_var],
+                                           [other.norm.running_mean, other.norm.running_var]), 1e-6)
+
+    def test_a_number_of_the_batch_added_to_each_sample(self):
+        def forward(self, x):
+            y = self.fc(x)
+            return y + y.mean()
+
+        self.assert_refused("a sample depends on others", forward)
+
+    def test_padding_of_a_tied_table(self):
+        class Tied(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words, self.out = nn.Embedding(6, 4, padding_idx=0), nn.Linear(4, 6)
+                self.out.weight = self.words.weight
+
+            def forward(self, x):
+                return self.out(torch.tanh(self.words(x)))
+
+        torch.manual_seed(0)
+        net = Tied()
+        exact = copy.deepcopy(net).double()
+        loss = lambda module, x, y: F.cross_entropy(module(x).transpose(1, 2), y)
+        batches = [(torch.randint(0, 3, (n, 5)), torch.randint(0, 6, (n, 5))) for n in (4, 3, 4)]
+        step = tt.Step(net, loss, torch.optim.SGD(net.parameters(), 0.5), engine="telar")
+        found = [step(*batch) for batch in batches]
+        for a, b in zip(found, train(exact, loss, torch.optim.SGD(exact.parameters(), 0.5), batches)):
+            self.assertLess(abs(a - b), 1e-5)
+
+    def test_uniform_numbers(self):
+        """Stochastic depth: the draws are Telar's, by sample, so they are the same for every division of a batch."""
+        class Depth(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.last = nn.Linear(4, 64), nn.Linear(64, 1)
+
+            def forward(self, x):
+                keep = 0.75
+                drawn = (keep + torch.rand((x.shape[0], 1))).floor_()
+                return self.last(self.first(x).div(keep) * drawn)
+
+        batch = (torch.ones(4000, 4), torch.zeros(4000, 1))
+        losses, moments = [], []
+        for options in ({}, {"strategy": "mirrored", "replicas": 2}):
+            torch.manual_seed(0)
+            net = Depth()
+            step = tt.Step(net, nn.MSELoss(), torch.optim.SGD(net.parameters(), 0.1), engine="telar", **options)
+            y, rest = net.first(batch[0][:1]) / 0.75 @ net.last.weight.T, net.last.bias
+            moments.append((0.75 * (y + rest) ** 2 + 0.25 * rest**2).item())
+            losses.append(step(*batch))
+        self.assertAlmostEqual(losses[0], losses[1], places=5)
+        self.assertLess(abs(losses[0] - moments[0]), 0.05 * moments[0])
+
+    def test_a_module_that_returns_its_loss(self):
+        class Loss(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(4, 3)
+
+            def forward(self, x, y):
+                return F.cross_entropy(self.fc(x), y)
+
+        torch.manual_seed(0)
+        net, batch = Loss(), (torch.randn(6, 4), torch.randint(0, 3, (6,)))
+        right = float(net(*batch).detach())
+        step = tt.Step(net, lambda module, x, y: module(x, y), torch.optim.SGD(net.parameters(), 0.1), engine="telar")
+        self.assertAlmostEqual(step(*batch), right, places=5)
+        for call in (lambda: step.predict(*batch), lambda: step.save("/nowhere/m.telar")):
+            with self.assertRaisesRegex(telar.Error, "does not have the samples in axis 0"):
+                call()
+
+    def test_no_loss_in_evaluation(self):
+        def forward(self, x):
+            y = self.fc(x)
+            return (y, 2 * y) if self.training else y
+
+        net = self.net(forward, {"fc": nn.Linear(4, 3)}.copy)
+        step = tt.Step(net, lambda module, x, y: sum(F.cross_entropy(z, y) for z in module(x)[:2]), torch.optim.SGD(net.parameters(), 0.1),
+                       engine="telar")
+        batch = (torch.randn(6, 4), torch.randint(0, 3, (6,)))
+        step(*batch)
+        step.sync()
+        with self.assertRaisesRegex(telar.Error, "in evaluation mode"):
+            step.evaluate(*batch)
 
     def test_batch_norm_called_twice(self):
         self.assert_refused("twice", lambda self, x: self.fc(self.norm(self.norm(x))),

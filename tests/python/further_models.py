@@ -450,3 +450,209 @@ def recommendation():
         return F.binary_cross_entropy_with_logits(module(x, categories), label)
 
     return Net(), loss, lambda n: (torch.randn(n, 8), torch.randint(0, 50, (n, 4)), torch.randint(0, 2, (n,)).float())
+
+
+def with_own_loss(module, x, labels):
+    return module(input_ids=x, labels=labels).loss
+
+
+def words(samples, steps, least=0):
+    return torch.randint(least, 50, (samples, steps))
+
+
+def some_ignored(samples, steps):
+    labels = words(samples, steps)
+    labels[:, ::3] = -100
+    return labels
+
+
+@model
+def llama():
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    net = LlamaForCausalLM(LlamaConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                                       num_key_value_heads=2, max_position_embeddings=32))
+    return net, with_own_loss, lambda n: (words(n, 10), some_ignored(n, 10))
+
+
+@model
+def masked_bert():
+    """The word 0 is padding, and its row is also the last layer's."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    net = BertForMaskedLM(BertConfig(vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+                                     max_position_embeddings=32))
+    return net, with_own_loss, lambda n: (words(n, 10), some_ignored(n, 10))
+
+
+@model
+def t5():
+    """Labels, moved by one and without what is ignored, are the decoder's input."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    net = T5ForConditionalGeneration(T5Config(vocab_size=50, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0))
+    return net, with_own_loss, lambda n: (words(n, 10), some_ignored(n, 7))
+
+
+@model
+def opt():
+    from transformers import OPTConfig, OPTForCausalLM
+
+    net = OPTForCausalLM(OPTConfig(vocab_size=50, hidden_size=32, ffn_dim=48, num_hidden_layers=2, num_attention_heads=4,
+                                   max_position_embeddings=32, word_embed_proj_dim=32))
+
+    def loss(module, x, mask, labels):
+        return module(input_ids=x, attention_mask=mask, labels=labels).loss
+
+    def data(n):
+        mask = torch.ones(n, 10, dtype=torch.long)
+        mask[0, 7:] = 0
+        return words(n, 10, 2), mask, some_ignored(n, 10)
+
+    return net, loss, data
+
+
+@model
+def segformer():
+    from transformers import SegformerConfig, SegformerForSemanticSegmentation
+
+    net = SegformerForSemanticSegmentation(SegformerConfig(
+        num_encoder_blocks=2, depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[8, 16], patch_sizes=[7, 3], strides=[4, 2],
+        num_attention_heads=[1, 2], mlp_ratios=[2, 2], decoder_hidden_size=16, num_labels=4, drop_path_rate=0.0))
+    return (net, lambda module, x, y: module(pixel_values=x, labels=y).loss,
+            lambda n: (torch.randn(n, 3, 32, 32), torch.randint(0, 4, (n, 32, 32))))
+
+
+@model
+def bags_of_words():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.sums, self.means = nn.EmbeddingBag(30, 8, mode="sum"), nn.EmbeddingBag(30, 8, padding_idx=0)
+            self.largest = nn.EmbeddingBag(30, 8, mode="max")
+            self.out = nn.Linear(24, 3)
+
+        def forward(self, x, weights):
+            return self.out(torch.cat([self.sums(x, per_sample_weights=weights), self.means(x), self.largest(x)], 1))
+
+    def data(n):
+        x = torch.randint(1, 30, (n, 6))
+        x[0, 4:] = 0
+        return x, torch.rand(n, 6), torch.randint(0, 3, (n,))
+
+    return Net(), lambda module, x, weights, y: F.cross_entropy(module(x, weights), y), data
+
+
+@model
+def arcface():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 6))
+            self.centres = nn.Parameter(torch.randn(5, 6))
+
+        def forward(self, x, y):
+            cosine = F.linear(F.normalize(self.body(x)), F.normalize(self.centres)).clamp(-1 + 1e-7, 1 - 1e-7)
+            own = torch.zeros(cosine.size()).scatter_(1, y.view(-1, 1), 1)
+            return 4 * torch.where(own.bool(), torch.cos(torch.acos(cosine) + 0.3), cosine)
+
+    return (Net(), lambda module, x, y: F.cross_entropy(module(x, y), y),
+            lambda n: (torch.randn(n, 8), torch.randint(0, 5, (n,))))
+
+
+@model
+def tagger():
+    """Logarithms of probabilities of each word, as rows."""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.steps, self.out = nn.Embedding(20, 8), nn.GRU(8, 12, batch_first=True), nn.Linear(12, 20)
+
+        def forward(self, x):
+            return F.log_softmax(self.out(self.steps(self.words(x))[0]), -1)
+
+    def loss(module, x, y):
+        log = module(x)
+        return F.nll_loss(log.view(-1, 20), y.view(-1), ignore_index=0) + F.nll_loss(log.transpose(1, 2), y) + F.nll_loss(torch.log(log[:, -1].exp() + 1e-3), y[:, -1])
+
+    return Net(), loss, lambda n: (torch.randint(0, 20, (n, 7)), torch.randint(0, 20, (n, 7)))
+
+
+@model
+def flow():
+    """RealNVP, with a distribution of PyTorch."""
+    class Coupling(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2), nn.Tanh())
+            self.move = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))
+
+        def forward(self, x):
+            a, b = x.chunk(2, 1)
+            scale = self.scale(a)
+            return torch.cat([b * torch.exp(scale) + self.move(a), a], 1), scale.sum(1)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.ModuleList(Coupling() for _ in range(3))
+
+        def forward(self, x):
+            volume = torch.zeros(x.shape[0])
+            for part in self.parts:
+                x, more = part(x)
+                volume += more
+            return x, volume
+
+    def loss(module, x):
+        z, volume = module(x)
+        return -(torch.distributions.Normal(0.0, 1.0).log_prob(z).sum(1) + volume).mean()
+
+    return Net(), loss, lambda n: (torch.randn(n, 4),)
+
+
+@model
+def proximal_policy():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.policy, self.value = nn.Linear(6, 8), nn.Linear(8, 3), nn.Linear(8, 1)
+
+        def forward(self, x):
+            h = torch.tanh(self.body(x))
+            return self.policy(h), self.value(h).squeeze(-1)
+
+    def loss(module, x, action, before, advantage, reward):
+        logits, value = module(x)
+        policy = torch.distributions.Categorical(logits=logits)
+        ratio = torch.exp(policy.log_prob(action) - before)
+        gain = torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
+        return 0.5 * F.mse_loss(value, reward) - gain - 0.01 * policy.entropy().mean()
+
+    return Net(), loss, lambda n: (torch.randn(n, 6), torch.randint(0, 3, (n,)), -torch.rand(n) - 0.5, torch.randn(n), torch.randn(n))
+
+
+@model
+def capsules():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.weights = nn.Conv2d(1, 8, 5, 2), nn.Parameter(0.1 * torch.randn(1, 72, 3, 6, 4))
+
+        def squashed(self, x):
+            size = (x**2).sum(-1, keepdim=True)
+            return size / (1 + size) * x / (size + 1e-8).sqrt()
+
+        def forward(self, x):
+            votes = (self.weights @ self.squashed(F.relu(self.first(x)).view(x.size(0), -1, 4))[:, :, None, :, None]).squeeze(-1)
+            routes = torch.zeros(x.size(0), 72, 3, 1)
+            for _ in range(2):
+                result = self.squashed((F.softmax(routes, 2) * votes).sum(1, keepdim=True))
+                routes = routes + (votes * result).sum(-1, keepdim=True)
+            return result.squeeze(1).norm(dim=-1)
+
+    def loss(module, x, y):
+        sizes, own = module(x), F.one_hot(y, 3)
+        return (own * F.relu(0.9 - sizes) ** 2 + 0.5 * (1 - own) * F.relu(sizes - 0.1) ** 2).sum(1).mean()
+
+    return Net(), loss, lambda n: (torch.randn(n, 1, 16, 16), torch.randint(0, 3, (n,)))

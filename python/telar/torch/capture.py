@@ -10,6 +10,7 @@ import torch
 
 from telar import _native
 from telar.parameters import Parameters
+from telar.torch.decomposition import decompose
 from telar.torch.lowering import Lowering
 from telar.torch.operations.elementwise import sum_as_mean
 from telar.torch.values import Refusal, Total, Value
@@ -29,6 +30,7 @@ class Captured:
     same_in_evaluation: whether training and evaluation are the same program.
     output_is_tensor: whether the module returns one tensor.
     ignored: functions that say whether a batch has labels that a loss ignores and the graphs do not take.
+    no_evaluation, no_prediction: why there is no loss in evaluation mode, and no prediction, or None.
     """
 
     model: object
@@ -41,6 +43,8 @@ class Captured:
     same_in_evaluation: bool
     output_is_tensor: bool
     ignored: list = dataclasses.field(default_factory=list)
+    no_evaluation: str = None
+    no_prediction: str = None
 
 
 class Seen:
@@ -77,15 +81,16 @@ class WithLoss(torch.nn.Module):
 
 
 def first_tensor(output):
-    """The first tensor of a module's output, which is its prediction."""
+    """The first tensor of a module's output that has axes, which is its prediction; if none has, the first."""
+    tensors = tensors_of(output)
+    return next((tensor for tensor in tensors if tensor.dim()), tensors[0] if tensors else None)
+
+
+def tensors_of(output):
     if isinstance(output, torch.Tensor):
-        return output
+        return [output]
     members = output.values() if isinstance(output, dict) else output if isinstance(output, (list, tuple)) else ()
-    for member in members:
-        found = first_tensor(member)
-        if found is not None:
-            return found
-    return None
+    return [tensor for member in members for tensor in tensors_of(member)]
 
 
 def is_criterion(loss):
@@ -111,10 +116,14 @@ class Capture:
         with modes_kept(whole):
             whole.train()
             self.training = export(whole, batch)
+            self.output_is_tensor = whole.seen.output_is_tensor
             whole.eval()
-            self.evaluation = export(whole, batch)
-        self.output_is_tensor = whole.seen.output_is_tensor
-        self.same_in_evaluation = str(self.training.graph) == str(self.evaluation.graph)
+            self.evaluation, self.no_evaluation = None, None
+            try:
+                self.evaluation = export(whole, batch)
+            except Refusal as reason:  # as of a module whose outputs are others then
+                self.no_evaluation = str(reason)
+        self.same_in_evaluation = self.evaluation is not None and str(self.training.graph) == str(self.evaluation.graph)
 
     def model(self, check=False):
         """The model of Telar that computes what the programs compute. Raises Refusal if it cannot be right.
@@ -129,8 +138,8 @@ class Capture:
         if any(has_some(self.batch) for has_some in training.ignored):
             self.takes_ignored = True
             return self.model(check)
-        evaluation, _ = self._loss(self.evaluation, parameters, check)
-        prediction = self._prediction(parameters)
+        evaluation, no_evaluation = self._evaluation(parameters, check, training)
+        prediction, no_prediction = self._prediction(parameters)
         lowerings, graphs = (training, evaluation, prediction), [lowering.graph for lowering in (training, evaluation, prediction)]
         described = parameters.described()
         built = _native.Model.of_graphs(type(self.module).__name__, *graphs, described, ["loss"])
@@ -144,7 +153,7 @@ class Capture:
         named = [(name, types.get(name)) for name in self.names]
         return Captured(built, named, {name: (types[name], host[name]) for name in host}, held, mean,
                         evaluation.random is not None, training.random is not None, self.same_in_evaluation,
-                        self.output_is_tensor, training.ignored)
+                        self.output_is_tensor, training.ignored, no_evaluation, no_prediction)
 
     def _loss(self, program, parameters, check):
         """The lowering whose graph adds the loss to its metric; whether it is a mean."""
@@ -160,13 +169,40 @@ class Capture:
         lowering.graph.add("accumulate", [lowering.graph.metric("loss"), loss.id])
         return lowering, loss.total is Total.MEAN
 
+    def _evaluation(self, parameters, check, training):
+        """The lowering of the loss in evaluation mode; or one whose loss is 0, and why. training: the other lowering."""
+        reason = self.no_evaluation
+        if reason is None:
+            try:
+                return self._loss(self.evaluation, parameters, check)[0], None
+            except Refusal as refusal:
+                reason = str(refusal)
+        lowering, zeros = self._zeros(self.training, parameters, training)
+        total = lowering.emit("reduce_sum", [zeros], {"axes": list(range(zeros.rank)), "keep_dims": False})
+        lowering.graph.add("accumulate", [lowering.graph.metric("loss"), total])
+        return lowering, reason
+
     def _prediction(self, parameters):
-        lowering = Lowering(self.evaluation, parameters, self.names, self.trained, self.shared)
-        prediction = lowering.output(1)
-        if not isinstance(prediction, Value):
-            raise Refusal("the module's output does not depend on the samples")
-        lowering.graph.output("prediction", prediction.id)
-        return lowering
+        """The lowering of the module's output; or one whose output is 0, and why."""
+        reason = self.no_evaluation
+        if reason is None:
+            try:
+                lowering = Lowering(self.evaluation, parameters, self.names, self.trained, self.shared)
+                prediction = lowering.output(1)
+                if not isinstance(prediction, Value) or not prediction.rank or not lowering.is_batch(prediction.shape[0]):
+                    raise Refusal("the module's output does not have the samples in axis 0")
+                lowering.graph.output("prediction", prediction.id)
+                return lowering, None
+            except Refusal as refusal:
+                reason = str(refusal)
+        lowering, zeros = self._zeros(self.evaluation or self.training, parameters)
+        lowering.graph.output("prediction", zeros.id)
+        return lowering, reason
+
+    def _zeros(self, program, parameters, like=None):
+        """A lowering, and a zero for each sample."""
+        lowering = Lowering(program, parameters, self.names, self.trained, self.shared)
+        return lowering, lowering.zeros_of_samples(like)
 
 
 def shared_names(module):
@@ -222,15 +258,20 @@ def modes_kept(module):
 
 
 @contextlib.contextmanager
-def masks_not_compared():
-    """nn.Transformer compares its mask with a causal one, to choose a faster kernel; a comparison cannot be exported."""
-    transformer = torch.nn.modules.transformer
-    compare = transformer._detect_is_causal_mask
+def values_not_compared():
+    """What PyTorch's own modules ask of values, which cannot be exported, is left out.
+
+    nn.Transformer compares its mask with a causal one, to choose a faster kernel; distributions check their arguments.
+    """
+    transformer, distribution = torch.nn.modules.transformer, torch.distributions.Distribution
+    compare, validate = transformer._detect_is_causal_mask, distribution._validate_args
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
+    distribution._validate_args = False
     try:
         yield
     finally:
         transformer._detect_is_causal_mask = compare
+        distribution._validate_args = validate
 
 
 def export(module, batch):
@@ -239,9 +280,10 @@ def export(module, batch):
     shapes = (tuple({0: extent} for _ in batch),)
     written = io.StringIO()  # of what fails, PyTorch writes the whole graph to stderr
     try:
-        with masks_not_compared(), contextlib.redirect_stderr(written):
+        with values_not_compared(), contextlib.redirect_stderr(written):
             program = torch.export.export(module, batch, dynamic_shapes=shapes, strict=False)
         sys.stderr.write(written.getvalue())
+        decompose(program)
         return program
     except Exception as error:
         if "Constraints violated" in str(error):

@@ -2,7 +2,7 @@
 
 A graph can be wrong without a sign: PyTorch's export loses backward functions of a user's own and hooks. So the
 loss and the gradients of the first batch are compared. Random operations would differ, so both compute without
-dropout, and draws are ones.
+dropout, and draws are ones or halves.
 """
 
 import contextlib
@@ -12,11 +12,15 @@ import math
 import numpy
 import torch
 
+from torch.utils._python_dispatch import TorchDispatchMode
+
 from telar import _native
 from telar.comparison import LOSS_ERROR, beyond, errors, is_same_loss
 from telar.torch.capture import WithLoss, modes_kept
+from telar.torch.operations.random import HALF
 from telar.torch.values import Refusal
 
+aten = torch.ops.aten
 BF16_ERROR = 3e-2  # of a loss whose products are in bf16
 FLOAT32 = 10  # times the error of PyTorch's own float32, where that is more
 DROPOUTS = {torch.nn.functional.dropout, torch.nn.functional.dropout1d, torch.nn.functional.dropout2d,
@@ -25,17 +29,30 @@ DROPOUTS = {torch.nn.functional.dropout, torch.nn.functional.dropout1d, torch.nn
 DROPOUT_ARGUMENT = {torch.nn.functional.scaled_dot_product_attention: ("dropout_p", 4),
                     torch.nn.functional.multi_head_attention_forward: ("dropout_p", 10),
                     torch.lstm: ("dropout", 5), torch.gru: ("dropout", 5)}
+# What draws give in a check: operation -> function of its arguments.
+DRAWS = {aten.randn: lambda *_, **__: 1.0, aten.randn_like: lambda *_, **__: 1.0, aten.bernoulli: lambda *_, **__: 1.0,
+         aten.bernoulli_: lambda *_, **__: 1.0, aten.exponential_: lambda *_, **__: 1.0,
+         aten.rand: lambda *_, **__: HALF, aten.rand_like: lambda *_, **__: HALF,
+         aten.uniform_: lambda x, low=0.0, high=1.0, **_: low + (high - low) * HALF,
+         aten.normal_: lambda x, mean=0.0, std=1.0, **_: mean + std}
+
+
+class FixedDraws(TorchDispatchMode):
+    """Draws are ones, or halves if they are uniform."""
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        result = function(*arguments, **(keywords or {}))
+        give = DRAWS.get(function.overloadpacket)
+        return result if give is None else result.fill_(give(*arguments, **(keywords or {})))
 
 
 class WithoutChance(torch.overrides.TorchFunctionMode):
-    """Dropout changes nothing, and draws are ones."""
+    """Dropout changes nothing."""
 
     def __torch_function__(self, function, types, arguments=(), keywords=None):
         keywords = dict(keywords or {})
         if function in DROPOUTS:
             return keywords["input"] if "input" in keywords else arguments[0]
-        if function in (torch.Tensor.bernoulli_, torch.bernoulli, torch.randn_like):
-            return torch.ones_like(arguments[0])
         if function in DROPOUT_ARGUMENT:
             name, position = DROPOUT_ARGUMENT[function]
             if name in keywords:
@@ -66,7 +83,7 @@ def untouched(module):
 def eager(model, loss, batch):
     """PyTorch's loss and gradients by name."""
     whole = WithLoss(model, loss)
-    with modes_kept(whole), untouched(whole), WithoutChance():
+    with modes_kept(whole), untouched(whole), FixedDraws(), WithoutChance():
         whole.train()
         result, _ = whole(*batch)
         require_own_parameters(result, whole)

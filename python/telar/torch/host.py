@@ -8,6 +8,8 @@ import hashlib
 
 import torch
 
+from telar.torch.program import changes_numbers, is_size, needed_until
+
 
 class HostValue:
     """A value that a function computes of the batch.
@@ -20,28 +22,35 @@ class HostValue:
         self.name = f"{title}_{function.key}"
 
     @classmethod
-    def of_node(cls, node, program):
+    def of_node(cls, node, program, last=None):
+        """The value of a node; last: the node after which, if its memory is changed in place."""
         form = node.meta["val"]
-        return cls(HostFunction(node, program), tuple(form.shape), form.dtype, node=node)
+        return cls(HostFunction(node, program, last=last), tuple(form.shape), form.dtype, node=node)
 
 
 class HostFunction:
     """Computes a node of a program from a batch.
 
-    then: a function of (value, number of samples) for what is made of it; named: says in words which one.
+    then: a function of (value, number of samples) for what is made of it; named: says in words which one. last: the last node
+    of the program that may have changed its memory in place; the node itself by default.
     """
 
-    def __init__(self, node, program, then=None, named=""):
+    def __init__(self, node, program, then=None, named="", last=None):
         self.then = then
+        self.extents = {}  # numbers that depend on the number of samples: name -> expression
         signature = program.graph_signature
         users = {name: position for position, name in enumerate(signature.user_inputs)}
         held = program.constants | program.state_dict
         targets = {spec.arg.name: spec.target for spec in signature.input_specs if spec.target is not None}
         self.positions, self.held = {}, {}
         self.graph, copies = torch.fx.Graph(), {}
-        wanted = needed_of(node)
+        wanted = needed_until(node, last or node, program.graph)
+        self.is_pure = not any(changes_numbers(other) for other in wanted)
         for other in program.graph.nodes:
             if other not in wanted:
+                continue
+            if is_size(other):
+                copies[other] = self._extent(other)
                 continue
             copies[other] = self.graph.node_copy(other, copies.__getitem__)
             if other.op == "placeholder" and other.name in users:
@@ -50,7 +59,7 @@ class HostFunction:
                 self.held[other.name] = held[targets[other.name]].detach()
         self.graph.output(copies[node])
         text = "\n".join(f"{n.op} {n.target} {n.args} {n.kwargs}" for n in self.graph.nodes if n.op != "placeholder")
-        text += repr(sorted(self.positions.items())) + named
+        text += repr(sorted(self.positions.items())) + repr(self.extents) + named
         text += "".join(hashlib.sha256(t.cpu().numpy().tobytes()).hexdigest() for t in self.held.values())
         self.key = hashlib.sha256(text.encode()).hexdigest()[:10]
         self.module = torch.fx.GraphModule(torch.nn.Module(), self.graph)
@@ -59,20 +68,26 @@ class HostFunction:
         """The value for a batch, or None if a tensor that it needs is not given."""
         if any(position >= len(batch) for position in self.positions.values()):
             return None
-        arguments = [batch[self.positions[n.name]].detach() if n.name in self.positions else self.held[n.name]
-                     for n in self.graph.nodes if n.op == "placeholder"]
+        arguments = [self._argument(n.name, batch) for n in self.graph.nodes if n.op == "placeholder"]
         with torch.no_grad():
             value = self.module(*arguments)
             if self.then is not None:
                 value = self.then(value, len(batch[0]))
         return value.float() if value.dtype == torch.bool else value
 
+    def _extent(self, node):
+        """A number that depends on the number of samples, or none at all: a constant, or an input of the function."""
+        value = node.meta["val"]
+        if isinstance(value, (int, float)):
+            return value
+        placeholder = self.graph.placeholder(node.name)
+        self.extents[placeholder.name] = value.node.expr
+        return placeholder
 
-def needed_of(node):
-    wanted, todo = set(), [node]
-    while todo:
-        one = todo.pop()
-        if one not in wanted:
-            wanted.add(one)
-            todo += one.all_input_nodes
-    return wanted
+    def _argument(self, name, batch):
+        if name in self.extents:
+            expression = self.extents[name]
+            number = expression.subs(dict.fromkeys(expression.free_symbols, len(batch[0])))
+            return int(number) if number.is_Integer else float(number)
+        tensor = batch[self.positions[name]].detach() if name in self.positions else self.held[name]
+        return tensor if self.is_pure else tensor.clone()

@@ -13,14 +13,15 @@ import torch
 from telar import _native
 from telar.torch.host import HostFunction, HostValue
 from telar.torch.operations import TRANSLATIONS
+from telar.torch.operations.shaping import replaced
+from telar.torch.program import VIEWS, changes_numbers, is_conversion_to_float, is_in_place, is_size, moves_statistics, name_of, roots_of
 from telar.torch.values import Refusal, Repeated, Uniform, Value
-
-VIEWS = {"view", "reshape", "flatten", "unsqueeze", "squeeze", "permute", "transpose", "t", "expand", "slice",
-         "select", "split", "split_with_sizes", "chunk", "unbind", "alias", "narrow", "contiguous", "detach"}
-
 
 MOVES = {"cat", "stack", "to", "_to_copy", "clone", "contiguous", "expand"}  # integers that stay in the graph
 SHAPES_OF_NOTHING = {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "expand"}
+PROMOTING = {"add", "sub", "rsub", "mul", "div", "where", "maximum", "minimum", "pow", "atan2", "lerp", "addcmul", "xlogy"}
+OF_EACH_ELEMENT = {"add", "sub", "rsub", "mul", "eq", "ne", "gt", "ge", "lt", "le", "logical_not", "logical_and", "logical_or", "bitwise_not",
+                   "bitwise_and", "bitwise_or", "__and__", "__or__", "masked_fill", "where", "to", "_to_copy"}
 ADDITIVE = {"add", "sub", "rsub", "mul", "div", "neg"}
 
 
@@ -39,7 +40,7 @@ class Lowering:
     """
 
     def __init__(self, exported, parameters, names, trained, shared=None, check=False, takes_ignored=False):
-        exported.graph.eliminate_dead_code()
+        exported.graph.eliminate_dead_code(lambda node: node.is_impure() or moves_statistics(node))
         self.exported = exported
         self.names = names
         self.parameters = parameters
@@ -49,8 +50,9 @@ class Lowering:
         self.graph = _native.GraphBuilder()
         self.values = {}
         self.node = None
+        self.of_result = set()  # names of the nodes from which it is computed
         self.batch = None  # an input, for operations that need the number of samples
-        self.storage = {}  # node -> the node whose memory it views
+        self.roots = roots_of(exported.graph)
         self.declared = {}  # parameters and constants by name
         self.random = None
         self.permuted = {}  # id of a transposition -> (its source, order)
@@ -58,6 +60,7 @@ class Lowering:
         self.given = set()  # ids of the batch's tensors
         self.host = {}  # HostValue by the name of its input
         self.logits = {}  # id of a log_softmax -> (its input, axis)
+        self.normalised = {}  # id of logarithms of probabilities -> the axis along which these sum up to 1
         self.summands = {}  # id of a sum over the samples -> what it adds up: (function that gives the tensor, factor)
         self.takes_ignored = takes_ignored
         self.ignored = []  # functions that say whether a batch has labels that the graph does not take
@@ -66,8 +69,11 @@ class Lowering:
     def output(self, number):
         """Translates what an output of the program needs; its value."""
         result = next(node for node in self.exported.graph.nodes if node.op == "output").args[0][number]
-        wanted = self._needed(result)
+        self.of_result = {node.name for node in self._needed([result])}
+        moving = [node for node in self.exported.graph.nodes if moves_statistics(node)]  # whether or not the loss needs them
+        wanted = self._needed([result, *moving])
         self.of_batch = self._of_batch()
+        self._require_no_state_is_changed()
         self._declare(wanted)
         for node in self.exported.graph.nodes:
             if node in wanted and node.op == "call_function":
@@ -75,6 +81,20 @@ class Lowering:
             elif node in wanted and node.op != "placeholder":
                 raise Refusal(f"{node.op} of {node.target} cannot be translated")
         return self._used(self.values[result])
+
+    def zeros_of_samples(self, like=None):
+        """A zero for each sample, in place of an output that cannot be translated. like: whose inputs the graph must have, too."""
+        self._declare(set() if like is None else set(like.values))
+        inputs = [value for value in self.values.values() if isinstance(value, Value)]
+        for name, (value, function) in like.host.items() if like else ():
+            id = self.graph.input(name, like.inputs[name], like.graph.shape(value.id))
+            self.host[name], self.inputs[name] = (Value(id, value.shape, value.integer), function), like.inputs[name]
+            inputs.append(self.host[name][0])
+        zeros = [Value(self.emit("fill", [value], {"shape": [], "value": 0.0}), (self.batch.shape[0],)) for value in inputs]
+        result = zeros[0]
+        for other in zeros[1:]:
+            result = Value(self.emit("add", [result, other]), result.shape)
+        return result
 
     # For the translations of telar.torch.operations:
 
@@ -150,7 +170,7 @@ class Lowering:
 
     def node_of(self, argument):
         """The node, number or tensor that the current node has as this argument."""
-        return schema_arguments(self.node.target, self.node.args, self.node.kwargs)[argument]
+        return schema_arguments(self.node.target, self.node.args, self.node.kwargs).get(argument)
 
     def first_input(self):
         return next(node for node in self.exported.graph.nodes if node.name == self.exported.graph_signature.user_inputs[0])
@@ -164,7 +184,7 @@ class Lowering:
 
     def from_batch(self, node, then, named, items, dtype=torch.float32, title="of_batch"):
         """A value [N, items...] that PyTorch computes of the batch. then, named: as HostFunction has them."""
-        function = HostFunction(node, self.exported, then, named)
+        function = HostFunction(node, self.exported, then, named, self.node)
         return self.value(HostValue(function, (self.batch.shape[0], *items), dtype, title))
 
     def random_inputs(self):
@@ -201,11 +221,14 @@ class Lowering:
             buffer = self.graph.statistic(name, self.graph.shape(value))
             self.graph.add("accumulate", [buffer, value, x.id])
 
-    def require_zero_row(self, argument, row):
-        """A row of a parameter that is not trained must be zero."""
-        tensor = self.values[self.node.args[argument]].tensor
-        if bool(tensor[row].any()):
-            raise self.refusal(f"has a row {row} for padding that is not zero")
+    def stays_zero(self, argument, row):
+        """Whether a row of a parameter, which this operation does not train, is zero and nothing else trains it."""
+        node = self.node.args[argument]
+        use = self.values[node]
+        if not isinstance(use, ParameterUse) or bool(use.tensor[row].any()):
+            return False
+        same = [other for other, value in self.values.items() if isinstance(value, ParameterUse) and value.name == use.name]
+        return sum(len(other.users) for other in same) == 1
 
     def refusal(self, sentence):
         return Refusal(f"{self.operation()} {sentence} ({self.place()})")
@@ -222,10 +245,10 @@ class Lowering:
 
     # The rest is of this class alone.
 
-    def _needed(self, result):
-        """The nodes from which a node is computed, those that change one of them in place included."""
-        roots = self._roots()
-        needed, changed = {result}, {roots[result]}
+    def _needed(self, results):
+        """The nodes from which some are computed, those that change one of them in place included."""
+        roots = self.roots
+        needed, changed = set(results), {roots[result] for result in results}
         for node in reversed(self.exported.graph.nodes):
             changes = is_in_place(node) and roots[node.args[0]] in changed and not self._is_counter(node)
             if node in needed or changes:
@@ -233,15 +256,9 @@ class Lowering:
                 changed |= {roots[other] for other in (node, *node.all_input_nodes)}
         return needed
 
-    def _roots(self):
-        """For each node, the one whose memory it may view."""
-        roots = {}
-        for node in self.exported.graph.nodes:
-            viewed = node.op == "call_function" and (name_of(node) in VIEWS or node.target is operator.getitem)
-            roots[node] = roots[node.args[0]] if viewed else node
-        return roots
-
     def _declare(self, wanted):
+        self.influential = {self._name(spec.target) for spec in self.exported.graph_signature.input_specs
+                            if spec.kind.name == "PARAMETER" and spec.arg.name in self.of_result}
         signature = self.exported.graph_signature
         constants = {**self.exported.constants}
         self.names_of_state = {}
@@ -313,19 +330,22 @@ class Lowering:
         return bool(host.shape) and self.is_batch(host.shape[0]) and all(isinstance(e, int) for e in host.shape[1:])
 
     def _of_batch(self):
-        """The nodes that depend on the batch and on constants only, and whose memory nothing changes."""
+        """The nodes that depend on the batch and on constants only, and whose memory nothing else changes."""
         parameters = {spec.arg.name for spec in self.exported.graph_signature.input_specs if spec.kind.name == "PARAMETER"}
-        roots = self._roots()
-        # torch.tensor() ends in a detach_, which changes no number.
-        changed = {roots[node.args[0]] for node in self.exported.graph.nodes
-                   if is_in_place(node) and name_of(node) != "detach_"}
-        found = set()
-        for node in self.exported.graph.nodes:
-            is_input = node.op == "placeholder" and node.name not in parameters
-            computed = node.op == "call_function" and node.target not in RANDOM and found.issuperset(node.all_input_nodes)
-            if (is_input or computed) and roots[node] not in changed:
-                found.add(node)
-        return found
+        roots, nodes = self.roots, self.exported.graph.nodes
+        changes = [node for node in nodes if changes_numbers(node)]
+        changed = {roots[node] for node in changes if roots[node].op == "placeholder"}
+        while True:
+            found = set()
+            for node in nodes:
+                is_input = node.op == "placeholder" and node.name not in parameters
+                computed = node.op == "call_function" and node.target not in RANDOM and found.issuperset(node.all_input_nodes)
+                if (is_input or computed or is_size(node)) and roots[node] not in changed:
+                    found.add(node)
+            by_others = {roots[node] for node in changes if node not in found} - changed
+            if not by_others:
+                return found
+            changed |= by_others
 
     def _is_of_batch(self, node, in_place):
         """Whether a node needs only the batch and constants, and is not an operation of the graph.
@@ -333,8 +353,10 @@ class Lowering:
         Views of integers are in the graph, so that a file of the model needs no PyTorch.
         """
         form = node.meta.get("val")
-        if in_place or not isinstance(form, torch.Tensor) or node.target in RANDOM:
+        if not isinstance(form, torch.Tensor) or node.target in RANDOM or (in_place and node not in self.of_batch):
             return False
+        if in_place and not form.is_floating_point():
+            return True
         inputs = [self.values[argument] for argument in node.all_input_nodes]
         is_number = lambda v: not self._is_of_samples(v) if isinstance(v, HostValue) else isinstance(v, Value) and v.total
         if node in self.of_batch and any(is_number(v) for v in inputs):
@@ -343,8 +365,8 @@ class Lowering:
         if not all(isinstance(v, plain_kinds) or (isinstance(v, Value) and v.id in self.given) for v in inputs):
             return False
         if not any(isinstance(v, HostValue) or isinstance(v, Value) for v in inputs):
-            return not all(isinstance(extent, int) for extent in form.shape) and not form.is_floating_point() \
-                and name_of(node) not in SHAPES_OF_NOTHING
+            return not all(isinstance(extent, int) for extent in form.shape) and name_of(node) not in SHAPES_OF_NOTHING and (
+                in_place or not form.is_floating_point() or name_of(node) not in TRANSLATIONS)
         if any(isinstance(v, HostValue) for v in inputs) and not form.is_floating_point():
             return True
         return name_of(node) not in TRANSLATIONS or (not form.is_floating_point() and name_of(node) not in VIEWS
@@ -352,7 +374,7 @@ class Lowering:
 
     def _parameter(self, use):
         if use.name not in self.declared:
-            role = "trained" if use.name in self.trained else "fixed"
+            role = "trained" if use.name in self.trained and use.name in self.influential else "fixed"
             self.parameters.add(use.name, role, as_numbers(use.tensor))
             id = self.graph.parameter(use.name, list(use.tensor.shape) or [1])
             self.declared[use.name] = Value(id, tuple(use.tensor.shape))
@@ -375,31 +397,46 @@ class Lowering:
         self.graph.scope = scope_of(node)
         if node.target is operator.getitem:
             self.values[node] = self.values[node.args[0]][node.args[1]]
-            self.storage[node] = self.storage.get(node.args[0], node.args[0])
             return
         arguments = self._resolved(node.args)
         keywords = self._resolved(node.kwargs)
         name = self.operation()
-        if is_size(node.target) or name.startswith(("_assert", "sym_")):
+        if is_size(node) or name.startswith(("_assert", "sym_")):
             self.values[node] = node.meta.get("val")
             return
         in_place = is_in_place(node)
         if self._is_constant(node, arguments, keywords):
             self.values[node] = node.target(*arguments, **keywords)
             return
+        if self._is_repeated(name, arguments):
+            alone = [argument.tensor if isinstance(argument, Repeated) else argument for argument in arguments]
+            self.values[node] = Repeated(node.target(*alone, **keywords), tuple(self.form().shape))
+            return
         if self._is_of_batch(node, in_place):
-            self.values[node] = HostValue.of_node(node, self.exported)
+            self._leave_to_pytorch(node)
             return
         translate = TRANSLATIONS.get(name) or (TRANSLATIONS.get(name.rstrip("_")) if in_place else None)
+        if translate is None and node in self.of_batch and isinstance(self.form(), torch.Tensor):
+            self._leave_to_pytorch(node)
+            return
         if translate is None:
             raise self.refusal("is an operation that Telar does not have")
         self._require_terms_of_loss(name, arguments)
         named = schema_arguments(node.target, arguments, keywords)
         if name not in ("batch_norm", "instance_norm"):
             named = {key: self._used(value) for key, value in named.items()}
-        self.values[node] = translate(self, **named)
-        if name in VIEWS:
-            self.storage[node] = self._root(node.args[0])
+        if name in PROMOTING and self.form().is_floating_point():
+            named = {key: self._as_float(key, value) for key, value in named.items()}
+        try:
+            self.values[node] = translate(self, **named)
+        except Refusal:
+            if in_place or node not in self.of_batch or not isinstance(self.form(), torch.Tensor):
+                raise
+            self._leave_to_pytorch(node)
+        except TypeError as error:
+            if "unexpected keyword argument" not in str(error):
+                raise
+            raise self.refusal("has an argument that Telar does not know") from error
         if in_place:
             self._write_in_place(node)
 
@@ -412,22 +449,63 @@ class Lowering:
             raise self.refusal("is applied to a sum or mean over the samples, so the loss is not one; "
                                "apply it to the losses of the samples, before their mean")
 
-    def _root(self, node):
-        return self.storage.get(node, node)
+    def _as_float(self, key, value):
+        """An argument; what the batch gives as integers, as the numbers that PyTorch makes of them beside others."""
+        node = self.node_of(key)
+        is_integer = isinstance(value, HostValue) and not value.dtype.is_floating_point and value.dtype != torch.bool or (
+            isinstance(value, Value) and value.integer)
+        if not is_integer or node not in self.of_batch or not node.meta["val"].dim():
+            return value
+        function = HostFunction(node, self.exported, lambda numbers, samples: numbers.float(), "float", self.node)
+        return HostValue(function, tuple(node.meta["val"].shape), torch.float32, node=node)
+
+    def _is_repeated(self, name, arguments):
+        """Whether an operation of each element has constants that are repeated for each sample."""
+        repeated = [argument for argument in arguments if isinstance(argument, Repeated)]
+        form = self.form()
+        if name not in OF_EACH_ELEMENT or not repeated or not form.shape or not self.is_batch(form.shape[0]):
+            return False
+        others = [argument for argument in arguments if not isinstance(argument, (Repeated, int, float))]
+        fits = all(isinstance(other, torch.Tensor) and (other.dim() < form.dim() or other.shape[0] == 1) for other in others)
+        return fits and all(len(one.shape) == form.dim() for one in repeated)
+
+    def _leave_to_pytorch(self, node):
+        """PyTorch computes the node of each batch. If it changes memory in place, what views that has other values from now on."""
+        self.values[node] = HostValue.of_node(node, self.exported)
+        for other in list(self.values) if changes_numbers(node) else ():
+            if other is not node and self.roots[other] is self.roots[node] and isinstance(other.meta.get("val"), torch.Tensor):
+                self.values[other] = HostValue.of_node(other, self.exported, node)
+
+    def _require_no_state_is_changed(self):
+        """Raises Refusal if the program changes a tensor of the module or the batch, which the next step would find changed."""
+        names = {spec.arg.name: spec.target or "the batch" for spec in self.exported.graph_signature.input_specs}
+        for node in self.exported.graph.nodes:
+            root = self.roots[node]
+            if changes_numbers(node) and root.op == "placeholder" and not root.name.endswith("num_batches_tracked"):
+                self.node = node
+                raise self.refusal(f"changes '{self._name(names.get(root.name, root.name))}' in place, which is lost in a graph")
 
     def _write_in_place(self, node):
-        """The variable that an operation changes has its result from now on."""
-        target = node.args[0]
-        root = self._root(target)
+        """The variable that an operation changes has its result from now on, and what it views has it in that place."""
+        target, root = node.args[0], self.roots[node]
+        written, view = {target, node}, target
+        self.values[target] = self.values[node]
+        while view is not root:
+            base = view.args[0]
+            if not is_in_place(view):
+                if name_of(view) not in ("slice", "select", "alias"):
+                    break  # the tensor itself must not be used again
+                options = schema_arguments(view.target, view.args, view.kwargs)
+                self.values[base] = replaced(self, self.value(self._used(self.values[base])), self.values[view], name_of(view), options)
+            else:
+                self.values[base] = self.values[view]
+            written.add(base)
+            view = base
         position = {other: i for i, other in enumerate(self.exported.graph.nodes)}
-        for other in self.exported.graph.nodes:
-            shares = other is not target and other is not node and self._root(other) is root
+        for other in self.values:
+            shares = other not in written and self.roots.get(other) is root and isinstance(other.meta.get("val"), torch.Tensor)
             if shares and any(position[user] > position[node] for user in other.users):
                 raise self.refusal("changes a tensor in place of which a view is used later; write the result to a new tensor")
-        if target.op == "placeholder":
-            raise self.refusal(f"changes '{self.names_of_state.get(target.name, target.name)}' in place, which is lost in a graph")
-        self.values[target] = self.values[node]
-        self.storage[node] = root
 
     def _is_counter(self, node):
         """Batch norms count their batches, which nothing reads."""
@@ -462,30 +540,6 @@ RANDOM = {torch.ops.aten.randn.default, torch.ops.aten.rand.default, torch.ops.a
           torch.ops.aten.randn_like.default, torch.ops.aten.rand_like.default, torch.ops.aten.bernoulli.default,
           torch.ops.aten.bernoulli_.float, torch.ops.aten.dropout.default, torch.ops.aten.normal_.default,
           torch.ops.aten.uniform_.default, torch.ops.aten.randperm.default, torch.ops.aten.multinomial.default}
-
-
-def name_of(node):
-    """The name of an operation of ATen, without its overload."""
-    return str(node.target).removeprefix("aten.").split(".")[0]
-
-
-def is_in_place(node):
-    """Whether it changes its first argument."""
-    name = name_of(node)
-    return node.op == "call_function" and name.endswith("_") and not name.endswith("__")
-
-
-def is_size(target):
-    return target in (torch.ops.aten.sym_size.int, torch.ops.aten.sym_numel.default) or not isinstance(
-        target, torch._ops.OpOverload)
-
-
-def is_conversion_to_float(node):
-    if node.op != "call_function" or "val" not in node.meta:
-        return False
-    name = str(node.target)
-    converts = name.startswith(("aten.to.", "aten._to_copy", "aten.type_as"))
-    return converts and node.meta["val"].is_floating_point()
 
 
 def schema_arguments(target, arguments, keywords):

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_
 
-from telar.torch.capture import WithLoss, masks_not_compared, modes_kept
+from telar.torch.capture import WithLoss, values_not_compared, modes_kept
 from telar.torch.check import untouched
 from telar.torch.values import Refusal
 
@@ -102,7 +102,7 @@ class Recording:
                 for name, tensor in (*self._whole.named_parameters(), *self._whole.named_buffers())}
         recorder = Recorder(held)
         before = drawn()
-        with modes_kept(self._whole), untouched(self._whole), without_fakes(self._whole), masks_not_compared():
+        with modes_kept(self._whole), untouched(self._whole), without_fakes(self._whole), values_not_compared():
             self._whole.train()
             try:
                 with torch.enable_grad(), self._fakes, recorder:

@@ -156,6 +156,8 @@ class Step:
     def evaluate(self, *batch):
         """The loss of a batch in evaluation mode, by the current values."""
         self._require_begun()
+        if self._captured.no_evaluation:
+            raise Refusal(f"the loss cannot be computed in evaluation mode: {self._captured.no_evaluation}")
         loss = self._computed(batch, lambda arrays: self._session.evaluate(arrays))[0]
         return loss / len(batch[0]) if self._captured.mean else loss
 
@@ -164,6 +166,8 @@ class Step:
         self._require_begun()
         if self._external:
             self._external.require_prediction()
+        if self._captured.no_prediction:
+            raise Refusal(f"the module's output cannot be computed: {self._captured.no_prediction}")
         return torch.from_numpy(self._session.predict(self._arrays(inputs)))
 
     def outputs(self, *batch):
@@ -205,6 +209,8 @@ class Step:
 
         if self._recording is not None and self._last is not None:
             self._recording.require_same()
+            if self._captured.no_evaluation:
+                return
             require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last), self._bf16)
 
     def load(self):
@@ -239,6 +245,9 @@ class Step:
         if self._captured.host:
             raise Refusal("PyTorch computes a part of the module's inputs of each batch, such as masks or weights of labels, so a "
                           "file of it would not be enough; compute them before, and give them as tensors of the batch")
+        reason = self._captured.no_evaluation or self._captured.no_prediction
+        if reason:
+            raise Refusal(f"a file has the loss and the module's output in evaluation mode, and there is none: {reason}")
         values = {name: self._session.read_state(name) for name, _, _ in self._captured.model.parameters}
         self._captured.model.write(str(path), values)
 

@@ -1,8 +1,11 @@
 #include "telar/graph/ops/math.h"
 
+#include <numbers>
+
 #include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
 #include "telar/graph/ops/arithmetic.h"
+#include "telar/graph/ops/constant.h"
 
 namespace telar {
 
@@ -61,6 +64,60 @@ class CosOp final : public MathOp {
   }
 };
 
+ValueId one_more(GraphBuilder& builder, ValueId x) { return add(builder, x, constant(builder, 1, {1})); }
+
+class AtanOp final : public MathOp {
+ public:
+  AtanOp() : MathOp("atan") {}
+  void gradient(GradientContext& context) const override {
+    GraphBuilder& builder = context.builder();
+    const ValueId square = mul(builder, context.input(0), context.input(0));
+    context.set(0, divide(builder, context.output_gradient(0), one_more(builder, square)));
+  }
+};
+
+class ErfOp final : public MathOp {
+ public:
+  ErfOp() : MathOp("erf") {}
+  void gradient(GradientContext& context) const override {  // 2 / √π · e^−x²
+    GraphBuilder& builder = context.builder();
+    const ValueId square = mul(builder, context.input(0), context.input(0));
+    const ValueId slope =
+        scale(builder, exp(builder, scale(builder, square, -1)), 2 * std::numbers::inv_sqrtpi);
+    context.set(0, mul(builder, context.output_gradient(0), slope));
+  }
+};
+
+class Log1pOp final : public MathOp {
+ public:
+  Log1pOp() : MathOp("log1p") {}
+  void gradient(GradientContext& context) const override {
+    GraphBuilder& builder = context.builder();
+    context.set(0, divide(builder, context.output_gradient(0), one_more(builder, context.input(0))));
+  }
+};
+
+class Expm1Op final : public MathOp {
+ public:
+  Expm1Op() : MathOp("expm1") {}
+  void gradient(GradientContext& context) const override {
+    GraphBuilder& builder = context.builder();
+    context.set(0, mul(builder, context.output_gradient(0), one_more(builder, context.output(0))));
+  }
+};
+
+class FloorOp final : public MathOp {
+ public:
+  FloorOp() : MathOp("floor") {}
+  void gradient(GradientContext& /*context*/) const override {}
+};
+
+class RoundOp final : public MathOp {
+ public:
+  RoundOp() : MathOp("round") {}
+  void gradient(GradientContext& /*context*/) const override {}
+};
+
 class PowOp final : public MathOp {
  public:
   PowOp() : MathOp("pow") {}
@@ -97,6 +154,12 @@ const ExpOp kExp;
 const LogOp kLog;
 const SinOp kSin;
 const CosOp kCos;
+const AtanOp kAtan;
+const ErfOp kErf;
+const Log1pOp kLog1p;
+const Expm1Op kExpm1;
+const FloorOp kFloor;
+const RoundOp kRound;
 const PowOp kPow;
 const ClampOp kClamp;
 const WithinOp kWithin;
@@ -113,6 +176,12 @@ ValueId exp(GraphBuilder& builder, ValueId x) { return builder.add1(kExp, {x}); 
 ValueId log(GraphBuilder& builder, ValueId x) { return builder.add1(kLog, {x}); }
 ValueId sin(GraphBuilder& builder, ValueId x) { return builder.add1(kSin, {x}); }
 ValueId cos(GraphBuilder& builder, ValueId x) { return builder.add1(kCos, {x}); }
+ValueId atan(GraphBuilder& builder, ValueId x) { return builder.add1(kAtan, {x}); }
+ValueId erf(GraphBuilder& builder, ValueId x) { return builder.add1(kErf, {x}); }
+ValueId log1p(GraphBuilder& builder, ValueId x) { return builder.add1(kLog1p, {x}); }
+ValueId expm1(GraphBuilder& builder, ValueId x) { return builder.add1(kExpm1, {x}); }
+ValueId floor(GraphBuilder& builder, ValueId x) { return builder.add1(kFloor, {x}); }
+ValueId round(GraphBuilder& builder, ValueId x) { return builder.add1(kRound, {x}); }
 ValueId pow(GraphBuilder& builder, ValueId x, double exponent) {
   return builder.add1(kPow, {x}, {{"exponent", exponent}});
 }

@@ -10,6 +10,12 @@ ValueId exp(GraphBuilder& builder, ValueId x);
 ValueId log(GraphBuilder& builder, ValueId x);                   ///< of numbers above 0
 ValueId sin(GraphBuilder& builder, ValueId x);                   ///< of radians
 ValueId cos(GraphBuilder& builder, ValueId x);                   ///< of radians
+ValueId atan(GraphBuilder& builder, ValueId x);                  ///< in radians
+ValueId erf(GraphBuilder& builder, ValueId x);                   ///< the error function
+ValueId log1p(GraphBuilder& builder, ValueId x);                 ///< log(1 + x), also for small x
+ValueId expm1(GraphBuilder& builder, ValueId x);                 ///< e^x − 1, also for small x
+ValueId floor(GraphBuilder& builder, ValueId x);                 ///< it has no gradient: nothing flows to x
+ValueId round(GraphBuilder& builder, ValueId x);                 ///< halves to even numbers; no gradient
 ValueId pow(GraphBuilder& builder, ValueId x, double exponent);  ///< √x is pow(x, 0.5), 1 / x is pow(x, −1)
 /// min(max(x, least), most). At the limits the gradient passes, as in PyTorch. Throws Error (user) unless
 /// least ≤ most.

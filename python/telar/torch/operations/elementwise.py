@@ -99,6 +99,8 @@ def add(low, self, other, alpha=1):
     total = totals.pop()
     if a.total != b.total and total is Total.SUM:
         raise low.refusal("adds what does not depend on the samples to a sum over them; use the mean over the samples")
+    if any(value.rank for value in (a, b)):
+        raise low.refusal("adds a sum or mean over the samples to a tensor, so a sample depends on others")
     if a.total != b.total:
         a, b = (value if value.total else times_samples(low, value) for value in (a, b))
     result = low.like(low.emit("add", [a, b]), total)
@@ -136,7 +138,7 @@ def mul(low, self, other):
 @translates("div", "divide", "true_divide")
 def div(low, self, other, rounding_mode=None):
     if rounding_mode is not None:
-        raise low.refusal("rounds, which has no gradient")
+        return ROUNDINGS[rounding_mode](low, quotient(low, self, other))
     if isinstance(other, (int, float)):
         return mul(low, self, 1 / other)
     x = low.value(self)
@@ -175,8 +177,11 @@ def unary(*names, of):
     return translate
 
 
-for _name in ("relu", "sigmoid", "tanh", "silu", "hardswish", "exp", "log", "sin", "cos"):
+for _name in ("relu", "sigmoid", "tanh", "silu", "hardswish", "exp", "log", "sin", "cos", "atan", "erf", "log1p", "expm1", "floor"):
     unary(_name, of=_name)
+unary("arctan", of="atan")
+unary("special_expit", of="sigmoid")
+unary("special_erf", of="erf")
 
 
 @translates("gelu")
@@ -222,9 +227,224 @@ def log_sigmoid(low, self):
     return scaled(low, Value(low.emit("softplus", [x]), x.shape), -1)
 
 
-@translates("expm1")
-def expm1(low, self):
-    return low.result("add", [low.result("exp", [self]), -1.0])
+def of_one(low, name, x, attributes=None):
+    return Value(low.emit(name, [x], attributes or {}), low.value(x).shape)
+
+
+def power_of(low, x, exponent):
+    return of_one(low, "pow", x, {"exponent": float(exponent)})
+
+
+def times(low, a, b):
+    """The product of two tensors."""
+    a, b = low.value(a), low.value(b)
+    first, second = (a, b) if a.rank >= b.rank else (b, a)
+    aligned = (*[1] * (first.rank - second.rank), *second.shape)
+    shape = tuple(y if isinstance(x, int) and x == 1 else x for x, y in zip(first.shape, aligned))
+    return Value(low.emit("mul", [a, b]), shape)
+
+
+def less_from_one(low, x):
+    return add(low, 1.0, scaled(low, x, -1))
+
+
+@translates("asin", "arcsin")
+def arcsine(low, self):
+    """atan(x / √((1 − x) (1 + x))), which keeps its digits near 1."""
+    x = low.value(self)
+    cosine = power_of(low, times(low, less_from_one(low, x), add(low, x, 1.0)), -0.5)
+    return of_one(low, "atan", times(low, x, cosine))
+
+
+@translates("acos", "arccos")
+def arccosine(low, self):
+    """2 atan(√((1 − x) / (1 + x)))."""
+    x = low.value(self)
+    ratio = times(low, less_from_one(low, x), power_of(low, add(low, x, 1.0), -1))
+    return scaled(low, of_one(low, "atan", power_of(low, ratio, 0.5)), 2)
+
+
+@translates("atan2", "arctan2")
+def arctangent_of_two(low, self, other):
+    """atan(y / x), and where x is negative π more or less, as y has its sign."""
+    y, x = low.value(self), low.value(other)
+    found = of_one(low, "atan", times(low, y, power_of(low, x, -1)))
+    negative = less_from_one(low, of_one(low, "within", x, {"least": 0.0, "most": LARGEST}))
+    above = of_one(low, "within", y, {"least": 0.0, "most": LARGEST})
+    return add(low, found, scaled(low, times(low, negative, add(low, scaled(low, above, 2), -1.0)), math.pi))
+
+
+@translates("tan")
+def tangent(low, self):
+    return times(low, of_one(low, "sin", self), power_of(low, of_one(low, "cos", self), -1))
+
+
+@translates("sinh")
+def hyperbolic_sine(low, self):
+    minus = of_one(low, "expm1", scaled(low, low.value(self), -1))
+    return scaled(low, add(low, of_one(low, "expm1", self), scaled(low, minus, -1)), 0.5)
+
+
+@translates("cosh")
+def hyperbolic_cosine(low, self):
+    minus = of_one(low, "exp", scaled(low, low.value(self), -1))
+    return scaled(low, add(low, of_one(low, "exp", self), minus), 0.5)
+
+
+@translates("asinh", "arcsinh")
+def inverse_hyperbolic_sine(low, self):
+    """sign(x) · log(|x| + √(x² + 1)), as log1p(|x| + x² / (1 + √(x² + 1))). |x| is made of two parts, whose slopes at 0 are right."""
+    x = low.value(self)
+    return add(low, inverse_sine_above(low, of_one(low, "relu", x)),
+               scaled(low, inverse_sine_above(low, of_one(low, "relu", scaled(low, x, -1))), -1))
+
+
+def inverse_sine_above(low, x):
+    squares = times(low, x, x)
+    root = power_of(low, add(low, squares, 1.0), 0.5)
+    return of_one(low, "log1p", add(low, x, times(low, squares, power_of(low, add(low, root, 1.0), -1))))
+
+
+@translates("acosh", "arccosh")
+def inverse_hyperbolic_cosine(low, self):
+    """log(x + √(x² − 1)), as log1p of d + √(d (d + 2)), where d is x − 1."""
+    d = add(low, self, -1.0)
+    return of_one(low, "log1p", add(low, d, power_of(low, times(low, d, add(low, d, 2.0)), 0.5)))
+
+
+@translates("atanh", "arctanh")
+def inverse_hyperbolic_tangent(low, self):
+    x = low.value(self)
+    minus = of_one(low, "log1p", scaled(low, x, -1))
+    return scaled(low, add(low, of_one(low, "log1p", x), scaled(low, minus, -1)), 0.5)
+
+
+@translates("erfc", "special_erfc")
+def other_error_function(low, self):
+    return less_from_one(low, of_one(low, "erf", self))
+
+
+@translates("exp2", "special_exp2")
+def power_of_two(low, self):
+    return of_one(low, "exp", scaled(low, low.value(self), math.log(2)))
+
+
+@translates("logit")
+def logit(low, self, eps=None):
+    x = low.value(self) if eps is None else clamp(low, self, eps, 1 - eps)
+    return add(low, of_one(low, "log", x), scaled(low, of_one(low, "log", less_from_one(low, x)), -1))
+
+
+@translates("xlogy", "special_xlogy")
+def times_logarithm(low, self, other):
+    return times(low, self, of_one(low, "log", other))
+
+
+@translates("hypot")
+def hypotenuse(low, self, other):
+    return power_of(low, add(low, times(low, self, self), times(low, other, other)), 0.5)
+
+
+@translates("lerp")
+def between(low, self, end, weight):
+    difference = add(low, end, scaled(low, low.value(self), -1))
+    return add(low, self, scaled(low, difference, weight) if isinstance(weight, (int, float)) else times(low, difference, weight))
+
+
+@translates("addcmul")
+def plus_product(low, self, tensor1, tensor2, value=1):
+    return add(low, self, scaled(low, times(low, tensor1, tensor2), value))
+
+
+@translates("addcdiv")
+def plus_quotient(low, self, tensor1, tensor2, value=1):
+    return add(low, self, scaled(low, quotient(low, tensor1, tensor2), value))
+
+
+def quotient(low, a, b):
+    return scaled(low, low.value(a), 1 / b) if isinstance(b, (int, float)) else times(low, a, power_of(low, low.value(b), -1))
+
+
+@translates("ceil")
+def ceiling(low, self):
+    return scaled(low, of_one(low, "floor", scaled(low, low.value(self), -1)), -1)
+
+
+@translates("trunc", "fix")
+def truncated(low, self):
+    """floor of the positive part, ceil of the negative one."""
+    x = low.value(self)
+    above = of_one(low, "floor", of_one(low, "relu", x))
+    return add(low, above, scaled(low, of_one(low, "floor", of_one(low, "relu", scaled(low, x, -1))), -1))
+
+
+@translates("round")
+def rounded(low, self, decimals=0):
+    if decimals:
+        raise low.refusal("rounds to decimals")
+    return of_one(low, "round", self)
+
+
+ROUNDINGS = {"floor": lambda low, x: of_one(low, "floor", x), "trunc": truncated}
+
+
+@translates("floor_divide")
+def divided_and_rounded(low, self, other):
+    return of_one(low, "floor", quotient(low, self, other))
+
+
+@translates("remainder", "fmod")
+def remainder(low, self, other):
+    """x − y · floor(x / y), or trunc in place of floor."""
+    whole = ROUNDINGS["floor" if low.operation() == "remainder" else "trunc"](low, quotient(low, self, other))
+    return add(low, self, scaled(low, times(low, whole, other), -1))
+
+
+@translates("frac")
+def fraction(low, self):
+    return add(low, self, scaled(low, truncated(low, self), -1))
+
+
+@translates("deg2rad")
+def radians(low, self):
+    return scaled(low, low.value(self), math.pi / 180)
+
+
+@translates("rad2deg")
+def degrees(low, self):
+    return scaled(low, low.value(self), 180 / math.pi)
+
+
+@translates("tanhshrink")
+def less_its_tangent(low, self):
+    return add(low, self, scaled(low, of_one(low, "tanh", self), -1))
+
+
+@translates("softshrink")
+def softshrink(low, self, lambd=0.5):
+    """What is beyond ±λ, from there."""
+    x = low.value(self)
+    above = of_one(low, "relu", add(low, x, -float(lambd)))
+    return add(low, above, scaled(low, of_one(low, "relu", add(low, scaled(low, x, -1), -float(lambd))), -1))
+
+
+@translates("hardshrink")
+def hardshrink(low, self, lambd=0.5):
+    x = low.value(self)
+    return times(low, x, less_from_one(low, of_one(low, "within", x, {"least": -float(lambd), "most": float(lambd)})))
+
+
+@translates("threshold")
+def threshold(low, self, threshold, value):
+    """x above the threshold, else the value."""
+    x = low.value(self)
+    below = of_one(low, "within", add(low, x, -float(threshold)), {"least": -LARGEST, "most": 0.0})
+    return add(low, times(low, x, less_from_one(low, below)), scaled(low, below, value))
+
+
+@translates("softsign")
+def softsign(low, self):
+    return times(low, self, power_of(low, add(low, absolute(low, self), 1.0), -1))
 
 
 @translates("log2")
@@ -252,9 +472,10 @@ def leaky_relu(low, self, negative_slope=0.01):
     return low.result("add", [above, scaled(low, below, -negative_slope)])
 
 
-@translates("abs")
+@translates("abs", "absolute")
 def absolute(low, self):
-    return low.result("add", [low.result("relu", [self]), low.result("relu", [scaled(low, self, -1)])])
+    x = low.value(self)
+    return Value(low.emit("add", [of_one(low, "relu", x), of_one(low, "relu", scaled(low, x, -1))]), x.shape)
 
 
 @translates("square")
@@ -264,8 +485,10 @@ def square(low, self):
 
 @translates("pow")
 def power(low, self, exponent):
-    if not isinstance(exponent, (int, float)):
-        raise low.refusal("has a tensor as its exponent")
+    if isinstance(self, (int, float)):
+        return of_one(low, "exp", scaled(low, low.value(exponent), math.log(self)))
+    if not isinstance(exponent, (int, float)):  # of numbers above 0
+        return of_one(low, "exp", times(low, exponent, of_one(low, "log", self)))
     if exponent == 2:
         return square(low, self)
     return low.result("pow", [self], {"exponent": float(exponent)})
@@ -275,11 +498,6 @@ for _name, _exponent in (("sqrt", 0.5), ("rsqrt", -0.5), ("reciprocal", -1.0)):
     @translates(_name)
     def root(low, self, _exponent=_exponent):
         return low.result("pow", [self], {"exponent": _exponent})
-
-
-@translates("log1p")
-def log1p(low, self):
-    return low.result("log", [low.result("add", [self, 1.0])])
 
 
 @translates("clamp", "clip")
@@ -326,6 +544,13 @@ def compared(low, self, other):
     return inverted(low, found) if name in ("gt", "lt") else found
 
 
+@translates("eq", "ne")
+def is_equal(low, self, other):
+    difference = add(low, low.value(self), scaled(low, other, -1))
+    found = of_one(low, "within", difference, {"least": 0.0, "most": 0.0})
+    return found if low.operation() == "eq" else inverted(low, found)
+
+
 @translates("logical_not", "bitwise_not")
 def negated(low, self):
     return inverted(low, as_numbers(self))
@@ -353,6 +578,8 @@ def sign(low, self):
 @translates("masked_fill")
 def masked_fill(low, self, mask, value):
     """x where the mask is false, the number where it is true."""
+    if isinstance(value, Value) or isinstance(value, torch.Tensor) and value.requires_grad:
+        raise low.refusal("fills with what the module computes; use torch.where")
     number = float(value)
     if math.isinf(number):
         if isinstance(mask, torch.Tensor) and bool(mask.all(dim=-1).any()):
@@ -384,7 +611,9 @@ def inverted(low, mask):
 
 def limited(x):
     """Constants with infinities, which would give NaN times 0, as large numbers."""
-    return x.float().clamp(-1e30, 1e30) if isinstance(x, torch.Tensor) else x
+    if isinstance(x, torch.Tensor):
+        return x.float().clamp(-1e30, 1e30)
+    return Uniform(min(max(x.number, -1e30), 1e30), x.shape) if isinstance(x, Uniform) else x
 
 
 @translates("maximum")

@@ -3,11 +3,11 @@
 import torch
 
 from telar.registry import Registry
-from telar.torch.host import HostValue
-from telar.torch.operations import shaping
+from telar.torch.operations import elementwise, shaping
 from telar.torch.operations.elementwise import scaled
 from telar.torch.operations.random import dropped
 from telar.torch.operations.shaping import reshaped
+from telar.torch.program import name_of
 from telar.torch.values import Repeated, Uniform, Value
 
 TRANSLATIONS = Registry()
@@ -35,19 +35,37 @@ def addmm(low, self, mat1, mat2, beta=1, alpha=1):
     return low.result("add", [scaled(low, product, alpha), scaled(low, self, beta)])
 
 
-@translates("matmul", "mm", "bmm")
-def matmul(low, self, other=None, mat2=None):
-    a, b = low.value(self), low.value(mat2 if other is None else other)
+@translates("matmul", "mm", "bmm", "mv", "dot")
+def matmul(low, self, other=None, mat2=None, vec=None, tensor=None):
+    a, b = low.value(self), low.value(next(x for x in (other, mat2, vec, tensor) if x is not None))
     plain = {"transpose_a": False, "transpose_b": False}
     if a.rank == 1 or b.rank == 1:
-        raise low.refusal("multiplies a matrix by a vector; give the vector a second axis")
+        return times_vector(low, a, b)
     if b.rank == 2 and a.rank > 2:
         flat = reshaped(low, a, (-1, a.shape[-1]))
         return reshaped(low, Value(low.emit("matmul", [flat, b], plain), (-1, b.shape[-1])), tuple(low.form().shape))
     leading = tuple(low.form().shape[:-2])
+    if len(leading) > 2:  # as one axis
+        a, b = (shaping.expanded(low, x, (*leading, *x.shape[-2:])) for x in (a, b))
+        a, b = (reshaped(low, x, (shaping.product(leading), *x.shape[-2:])) for x in (a, b))
+        product = Value(low.emit("matmul", [a, b], plain), (*a.shape[:-1], b.shape[-1]))
+        return reshaped(low, product, tuple(low.form().shape))
     a = shaping.expanded(low, a, (*leading, *a.shape[-2:]))
     b = shaping.expanded(low, b, (*leading, *b.shape[-2:]))
     return low.result("matmul", [a, b], plain)
+
+
+def times_vector(low, a, b):
+    """A vector and a matrix, or two vectors, as sums of products along the axis that both have."""
+    form = tuple(low.form().shape)
+    if b.rank == 1:
+        product = elementwise.times(low, a, b)
+        axis = product.rank - 1
+    else:
+        product, axis = elementwise.times(low, b, reshaped(low, a, (a.shape[0], 1))), b.rank - 2
+    if not isinstance(product.shape[axis], int):
+        raise low.refusal("adds up the samples, so a sample depends on others")
+    return Value(low.emit("reduce_sum", [product], {"axes": [axis], "keep_dims": False}), form)
 
 
 @translates("baddbmm")
@@ -151,6 +169,18 @@ def conv_transpose2d(low, input, weight, bias=None, stride=1, padding=0, output_
     return low.result("add", [result, reshaped(low, low.value(bias), (result.shape[1], 1, 1))])
 
 
+@translates("conv_transpose1d")
+def conv_transpose1d(low, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """The same for images of one row."""
+    x, w, form = low.value(input), low.value(weight), tuple(low.form().shape)
+    last = lambda numbers: numbers if isinstance(numbers, int) else numbers[0]
+    options = {"stride": [1, last(stride)], "padding": [0, last(padding)], "dilation": [1, last(dilation)], "groups": groups,
+               "input_size": [1, form[2]]}
+    image, kernel = reshaped(low, x, (*x.shape[:2], 1, x.shape[2])), reshaped(low, w, (*w.shape[:2], 1, w.shape[2]))
+    result = reshaped(low, Value(low.emit("conv2d_backward_data", [image, kernel], options), (*form[:2], 1, form[2])), form)
+    return result if bias is None else low.result("add", [result, reshaped(low, low.value(bias), (form[1], 1))])
+
+
 def one_by_one(low, weight, bias, extent):
     """Scale and offset, with ones and zeros for those that are left out."""
     scale = low.value(torch.ones(extent) if weight is None else weight)
@@ -217,6 +247,15 @@ def instance_norm(low, input, weight, bias, running_mean, running_var, use_input
     return group_norm(low, x, low.value(x).shape[1], low._used(weight), low._used(bias), eps)
 
 
+def gradient_where(low, value, kept, rest):
+    """The value, with a gradient where `kept` is 1. rest: 1 - kept; None if the value is zero there."""
+    trained = Value(low.emit("mul", [value, kept]), value.shape)
+    if rest is None:
+        return trained
+    fixed = Value(low.emit("stop_gradient", [value]), value.shape)
+    return Value(low.emit("add", [trained, Value(low.emit("mul", [fixed, rest]), value.shape)]), value.shape)
+
+
 @translates("embedding")
 def embedding(low, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     table = low.value(weight)
@@ -225,24 +264,82 @@ def embedding(low, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sp
     if padding_idx >= 0:
         mask = torch.ones(table.shape[0], 1)
         mask[padding_idx] = 0
-        low.require_zero_row(0, padding_idx)
-        if not isinstance(indices, (torch.Tensor, Repeated)):
+        # The last layer's matrix may be the same table, and then the row does not stay zero.
+        rest = None if low.stays_zero(0, padding_idx) else 1 - mask
+        if not isinstance(indices, (torch.Tensor, Repeated, Uniform)):
             vectors = low.result("embedding", [indices, table])
-            kept = Value(low.emit("embedding", [indices, mask]), (*vectors.shape[:-1], 1))
-            return low.result("mul", [vectors, kept])
-        table = Value(low.emit("mul", [table, mask]), table.shape)
+            of_tokens = [None if of_rows is None else Value(low.emit("embedding", [indices, of_rows]), (*vectors.shape[:-1], 1))
+                         for of_rows in (mask, rest)]
+            return gradient_where(low, vectors, *of_tokens)
+        table = gradient_where(low, table, mask, rest)
     if isinstance(indices, torch.Tensor):
         return shaping.rows(low, table, indices)
+    if isinstance(indices, Uniform):
+        indices = Repeated(torch.full((1, *indices.shape[1:]), int(indices.number)), indices.shape)
     if isinstance(indices, Repeated):
         return shaping.expanded(low, shaping.rows(low, table, indices.tensor), tuple(low.form().shape))
     return low.result("embedding", [indices, table])
 
 
+@translates("embedding_bag")
+def embedding_bag(low, weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
+                  include_last_offset=False, padding_idx=None):
+    """Sums, means or maxima of rows. Bags must be the rows of a matrix of indices, [N, T]."""
+    length = step_of(low.node_of("offsets"))
+    if length is None or include_last_offset or low.items(low.form().shape[:1]) is None:
+        raise low.refusal("has offsets of its own; give it bags of one size, as indices of two axes")
+    if scale_grad_by_freq:
+        raise low.refusal("scales gradients by the frequency of tokens in the batch")
+    bags, width = low.form().shape[0], low.value(weight).shape[1]
+    found = low.result("embedding", [indices, weight])
+    rows = reshaped(low, Value(found.id, (bags * length, width)), (bags, length, width))
+    if per_sample_weights is not None:
+        rows = two(low, "mul", rows, reshaped(low, low.value(per_sample_weights), (bags, length, 1)))
+    counted = None
+    if padding_idx is not None and padding_idx >= 0:
+        padding = padding_idx
+        if mode == 2:
+            raise low.refusal("leaves out padding from maxima")
+        counted = low.from_batch(low.node_of("indices"), lambda value, samples: (value != padding).float().reshape(samples, -1, 1),
+                                 f"not {padding}", (low.items((bags,)) * length, 1))
+        rows = two(low, "mul", rows, reshaped(low, counted, (bags, length, 1)))
+    name = ("reduce_sum", "reduce_sum" if counted else "reduce_mean", "reduce_max")[mode]
+    result = Value(low.emit(name, [rows], {"axes": [1], "keep_dims": False}), (bags, width))
+    if mode == 1 and counted:
+        inverse = low.from_batch(low.node_of("indices"), lambda value, samples: 1 / (value != padding).float().reshape(
+            samples, -1, length).sum(2, keepdim=True).clamp(min=1), f"1 / the number that is not {padding} of {length}", (low.items((bags,)), 1))
+        result = two(low, "mul", result, reshaped(low, inverse, (bags, 1)))
+    return [result, None, None, None]
+
+
+def step_of(node):
+    """The distance of numbers in line from 0, or None."""
+    if not isinstance(node, torch.fx.Node) or name_of(node) != "arange":
+        return None
+    start, step = (0 if len(node.args) == 1 else node.args[0]), (node.args[2] if len(node.args) == 3 else 1)
+    return step if start == 0 and isinstance(step, int) else None
+
+
 @translates("max_pool2d", "max_pool1d")
 def max_pool(low, self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    if any(d != 1 for d in pair(dilation)) or (ceil_mode and not exact(low, self, kernel_size, stride, padding)):
-        raise low.refusal("has a dilation or rounds up the number of windows")
-    return pooled(low, "max_pool", self, kernel_size, stride, padding)
+    if any(d != 1 for d in pair(dilation)):
+        raise low.refusal("has a dilation")
+    value = low.value(self)
+    if ceil_mode and not exact(low, self, kernel_size, stride, padding):
+        if value.rank != 4:
+            raise low.refusal("rounds up the number of windows")
+        value = with_whole_windows(low, value, pair(kernel_size), pair(stride or kernel_size), pair(padding))
+    return pooled(low, "max_pool", value, kernel_size, stride, padding)
+
+
+def with_whole_windows(low, x, kernel, stride, padding):
+    """Images with so small numbers below and on the right that the last windows are whole."""
+    for axis, (windows, k, s, p) in enumerate(zip(low.form().shape[2:], kernel, stride, padding), start=2):
+        more = (windows - 1) * s + k - x.shape[axis] - 2 * p
+        if more > 0:
+            border = low.ones(tuple(more if i == axis else extent for i, extent in enumerate(x.shape)), -1e30)
+            x = shaping.joined(low, [x, border], axis)
+    return x
 
 
 @translates("avg_pool2d", "avg_pool1d")
@@ -343,27 +440,36 @@ def adaptive_average_pool1d(low, self, output_size):
 def attention(low, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """softmax(q · kᵀ · scale + mask) · v."""
     q, k, v = (low.value(tensor) for tensor in (query, key, value))
-    if enable_gqa:
-        raise low.refusal("shares keys among queries (enable_gqa)")
+    k, v = (for_queries(low, tensor, q) for tensor in (k, v))
     factor = q.shape[-1]**-0.5 if scale is None else scale
     shape = (*q.shape[:-1], k.shape[-2])
     scores = Value(low.emit("matmul", [scaled(low, q, factor), k], {"transpose_a": False, "transpose_b": True}), shape)
     if is_causal:
         attn_mask = torch.ones(shape[-2], shape[-1], dtype=torch.bool).tril()
     if attn_mask is not None:
-        scores = Value(low.emit("add", [scores, additive_mask(low, attn_mask)]), shape)
+        is_bool = is_causal or low.node_of("attn_mask").meta["val"].dtype == torch.bool
+        scores = Value(low.emit("add", [scores, additive_mask(low, attn_mask, is_bool)]), shape)
     weights = Value(low.emit("softmax", [scores], {"axis": len(shape) - 1}), shape)
     weights = dropped(low, weights, dropout_p)
     return low.result("matmul", [weights, v], {"transpose_a": False, "transpose_b": False})
 
 
-def additive_mask(low, mask):
+def for_queries(low, keys, q):
+    """Keys or values [N, heads, T, D], each for as many neighbouring heads of queries as there are."""
+    if q.rank != 4 or keys.shape[1] == q.shape[1]:
+        return keys
+    n, heads, *rest = keys.shape
+    apart = reshaped(low, keys, (n, heads, 1, *rest))
+    return reshaped(low, shaping.expanded(low, apart, (n, heads, q.shape[1] // heads, *rest)), (n, q.shape[1], *rest))
+
+
+def additive_mask(low, mask, is_bool):
     """A mask as numbers that are added to scores. Infinities become numbers whose exponential is 0, too."""
-    if isinstance(mask, HostValue) and mask.dtype == torch.bool:
-        value = low.value(mask)
-        return scaled(low, Value(low.emit("add", [value, -1.0]), value.shape), 1e30)
+    if isinstance(mask, Repeated):
+        return Repeated(additive_mask(low, mask.tensor, is_bool), mask.shape)
     if not isinstance(mask, torch.Tensor):
-        return mask
+        value = low.value(mask)
+        return scaled(low, Value(low.emit("add", [value, -1.0]), value.shape), 1e30) if is_bool else value
     numbers = torch.zeros(mask.shape).masked_fill(~mask, -1e30) if mask.dtype == torch.bool else mask.float()
     if bool((numbers <= -1e30).all(dim=-1).any()):
         raise low.refusal("masks all keys of a query")

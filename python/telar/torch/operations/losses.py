@@ -58,17 +58,20 @@ def classes_last(low, x):
 class Labels:
     """Rows of logits, [N · items, C], and their labels, some of which may be ignored or have weights by their class.
 
-    node: of the labels. weighted: whether rows have weights, of which PyTorch computes those of a batch.
+    node: of the labels. weighted: whether rows have weights, of which PyTorch computes those of a batch. are_logarithms: whether
+    the "logits" are logarithms of which those of the labels are taken, whatever their exponentials' sum.
     """
 
-    def __init__(self, low, logits, labels, weight, ignore_index, smoothing):
+    def __init__(self, low, logits, labels, weight, ignore_index, smoothing, are_logarithms=False):
+        self.are_logarithms = are_logarithms
         self.low, self.node, self.weight, self.ignore_index, self.smoothing = low, low.node_of("target"), weight, ignore_index, smoothing
         self.shape, self.classes, self.items = logits.shape[:-1], logits.shape[-1], low.items(logits.shape[:-1])
         if self.items is None:
             raise low.refusal("does not depend on the samples")
         self.logits = self._flat(logits, self.classes)
         is_class = 0 <= ignore_index < self.classes
-        has_ignored = lambda batch: bool((HostFunction(self.node, low.exported)(batch) == ignore_index).any())
+        labels_of = HostFunction(self.node, low.exported, last=low.node)
+        has_ignored = lambda batch: bool((labels_of(batch) == ignore_index).any())
         self.weighted = weight is not None or is_class or low.takes_ignored
         if self.weighted and self.node not in low.of_batch:
             raise low.refusal("has weights of classes, or ignores some, and labels that PyTorch cannot compute of the batch alone")
@@ -78,8 +81,24 @@ class Labels:
 
     def losses(self, smoothing):
         """Of each row, without weights."""
+        if self.are_logarithms:
+            return self._own_logarithms()
         return Value(self.low.emit("cross_entropy_of_rows", [self.logits, self.labels], {"label_smoothing": float(smoothing)}),
                      (self.logits.shape[0],))
+
+    def _own_logarithms(self):
+        """The sum of all logarithms times 1 for the label, else 0."""
+        ignored, classes, low = self.ignore_index if self.weighted else None, self.classes, self.low
+
+        def ones(labels, samples):
+            known = labels if ignored is None else torch.where(labels == ignored, 0, labels)
+            return torch.nn.functional.one_hot(known.reshape(-1), classes).float().reshape(samples, -1, classes)
+
+        if self.node not in low.of_batch:
+            raise low.refusal("has an input that is not log_softmax, and labels that PyTorch cannot compute of the batch alone")
+        own = self._flat(low.from_batch(self.node, ones, f"one-hot of {classes} without {ignored}", (self.items, classes)), classes)
+        sums = low.emit("reduce_sum", [binary(low, "mul", self.logits, own)], {"axes": [1], "keep_dims": False})
+        return negative(low, Value(sums, (self.logits.shape[0],)))
 
     def weighted_losses(self, is_mean):
         """Of each row. is_mean: as parts of the mean over the batch, times the number of samples."""
@@ -135,8 +154,8 @@ def of_labels(low, of, reduction):
         return each if each.rank == len(of.shape) else shaping.reshaped(low, each, of.shape)
     if of.weighted and reduction == MEAN:
         return Value(reductions.total_of(low, of.weighted_losses(True), Total.SUM).id, (), False, Total.MEAN)
-    if of.weighted:
-        return reductions.total_of(low, give(), Total.SUM)
+    if of.weighted or of.are_logarithms:
+        return reduced(low, give(), reduction)
     id = low.emit("cross_entropy", [of.logits, of.labels], {"label_smoothing": float(of.smoothing)})
     low.summands[id] = [(give, 1.0)]
     total = Value(id, (), False, Total.MEAN if reduction == MEAN else Total.SUM)
@@ -145,10 +164,15 @@ def of_labels(low, of, reduction):
 
 @translates("nll_loss", "nll_loss_nd", "nll_loss2d")
 def negative_likelihood(low, self, target, weight=None, reduction=MEAN, ignore_index=-100):
-    source = low.logits.get(low.value(self).id)
-    if source is None or source[1] != 1:
-        raise low.refusal("has an input that is not log_softmax along axis 1")
-    return cross_entropy(low, source[0], target, weight, reduction, ignore_index)
+    x = low.value(self)
+    source = low.logits.get(x.id)
+    if source is not None and source[1] == 1:
+        return cross_entropy(low, source[0], target, weight, reduction, ignore_index)
+    if not isinstance(weight, (torch.Tensor, type(None))):
+        raise low.refusal("has weights of classes that are not constant")
+    # log_softmax of its own result is the same again, so cross-entropy takes views of it, too.
+    is_normalised = low.normalised.get(x.id) == 1
+    return of_labels(low, Labels(low, classes_last(low, x), target, weight, ignore_index, 0.0, not is_normalised), reduction)
 
 
 @translates("mse_loss")
@@ -246,9 +270,24 @@ def triplet_loss(low, anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, s
 @translates("pairwise_distance")
 def pairwise_distance(low, x1, x2, p=2, eps=1e-6, keepdim=False):
     if p != 2:
-        raise low.refusal("is another norm than the second")
+        difference = binary(low, "add", binary(low, "add", x1, negative(low, x2)), float(eps))
+        return reductions.other_norm(low, difference, float(p), [difference.rank - 1], keepdim)
     distance = pair_distance(low, x1, x2, eps)
     return shaping.reshaped(low, distance, (*distance.shape, 1)) if keepdim else distance
+
+
+@translates("cdist")
+def distances(low, x1, x2, p=2, compute_mode=None):
+    """Of each row of one matrix to each of the other."""
+    if p != 2:
+        raise low.refusal("has another norm than the second")
+    a, b = low.value(x1), low.value(x2)
+    first = shaping.reshaped(low, a, (*a.shape[:-1], 1, a.shape[-1]))
+    second = shaping.reshaped(low, b, (*b.shape[:-2], 1, *b.shape[-2:]))
+    form = tuple(low.form().shape)
+    difference = Value(low.emit("add", [first, negative(low, second)]), (*form, a.shape[-1]))
+    sums = low.emit("reduce_sum", [binary(low, "mul", difference, difference)], {"axes": [len(form)], "keep_dims": False})
+    return reductions.root(low, Value(sums, form), 0.5)
 
 
 def pair_distance(low, a, b, eps):

@@ -3,11 +3,13 @@
 import torch
 
 from telar.registry import Registry
+from telar.torch.operations import elementwise
 from telar.torch.operations.elementwise import scaled
 from telar.torch.values import Uniform, Value
 
 TRANSLATIONS = Registry()
 translates = TRANSLATIONS.translates
+HALF = 0.5  # what torch.rand gives in a check
 
 
 def dropped(low, x, rate):
@@ -45,6 +47,38 @@ def normal(low, self=None, **_):
     if not low.is_batch(shape[0]) or any(not isinstance(extent, int) for extent in shape[1:]):
         raise low.refusal("draws numbers for a tensor whose axis 0 is not the samples")
     return Value(low.emit("random_normal", [*low.random_inputs()], {"shape": list(shape[1:])}), shape)
+
+
+@translates("rand", "rand_like")
+def evenly(low, self=None, **_):
+    """Numbers from 0 to 1 without 1: the distribution function of normal ones."""
+    shape = tuple(low.form().shape)
+    if low.check:
+        return low.ones(shape, HALF)
+    drawn = scaled(low, normal(low), 0.5**0.5)
+    number = scaled(low, elementwise.add(low, Value(low.emit("erf", [drawn]), shape), 1.0), 0.5)
+    return Value(low.emit("clamp", [number], {"least": 0.0, "most": 1 - 2.0**-24}), shape)
+
+
+@translates("uniform")
+def evenly_between(low, self, **limits):
+    """Numbers from a limit to another."""
+    least, most = float(limits.get("from", 0.0)), float(limits.get("to", 1.0))
+    return elementwise.add(low, scaled(low, low.value(evenly(low)), most - least), least)
+
+
+@translates("normal_")
+def normal_of(low, self, mean=0.0, std=1.0, generator=None):
+    return elementwise.add(low, scaled(low, low.value(normal(low)), std), float(mean))
+
+
+@translates("exponential")
+def exponential(low, self, lambd=1.0, generator=None):
+    """−log(1 − u) / λ of uniform u."""
+    if low.check:
+        return low.ones(tuple(low.form().shape))
+    minus = scaled(low, evenly(low), -1)
+    return scaled(low, Value(low.emit("log1p", [minus]), minus.shape), -1 / lambd)
 
 
 @translates("bernoulli_", "bernoulli")

@@ -97,19 +97,50 @@ def variance(low, self, dim=None, unbiased=True, correction=None, keepdim=False)
     squares = Value(low.emit("mul", [difference, difference]), value.shape)
     sums = low.like(low.emit("reduce_sum", [squares], {"axes": axes, "keep_dims": bool(keepdim)}))
     result = scaled(low, sums, 1 / (count - removed))
-    return low.result("pow", [result], {"exponent": 0.5}) if low.operation() == "std" else result
+    return low.result("pow", [result], {"exponent": 0.5}) if low.operation().startswith("std") else result
+
+
+@translates("var_mean", "std_mean")
+def variance_and_mean(low, self, dim=None, unbiased=True, correction=None, keepdim=False):
+    spread = variance(low, self, dim, unbiased, correction, keepdim)
+    return [spread, reduce(low, "reduce_mean", self, dim, keepdim)]
 
 
 @translates("linalg_vector_norm", "norm")
 def norm(low, self, ord=2, dim=None, keepdim=False, dtype=None, p=2):
-    if ord != 2 or p != 2:
-        raise low.refusal("is another norm than the second")
-    value = low.value(self)
+    value, order = low.value(self), p if low.operation() == "norm" else ord
+    if order != 2:
+        return other_norm(low, value, float(order), dim, keepdim)
     squares = Value(low.emit("mul", [value, value]), value.shape)
     sums = reduce(low, "reduce_sum", squares, dim, keepdim)
     if sums.total:
         raise low.refusal("is the norm over all samples, which is not a sum over them")
-    return low.result("pow", [sums], {"exponent": 0.5})
+    return root(low, sums, 0.5)
+
+
+def other_norm(low, value, order, dim, keepdim):
+    """Σ|x|^p to the power of 1/p, or the greatest or least |x|."""
+    elements = TRANSLATIONS_OF_ELEMENTS
+    magnitudes = elements["abs"](low, value)
+    if math.isinf(order):
+        return (amax if order > 0 else amin)(low, magnitudes, axes_of(value, dim), keepdim)
+    if order <= 0:
+        raise low.refusal("counts elements, or has a negative order")
+    terms = magnitudes if order == 1 else Value(low.emit("pow", [magnitudes], {"exponent": order}), value.shape)
+    sums = reduce(low, "reduce_sum", terms, dim, keepdim)
+    if order == 1:
+        return sums
+    if sums.total:
+        raise low.refusal("is the norm over all samples, which is not a sum over them")
+    return root(low, sums, 1 / order)
+
+
+def root(low, sums, exponent):
+    """A power of sums of what is not negative. Where a sum is 0, PyTorch's gradient of a norm is 0."""
+    zeros = Value(low.emit("within", [sums], {"least": 0.0, "most": 0.0}), sums.shape)
+    others = Value(low.emit("add", [scaled(low, zeros, -1), 1.0]), sums.shape)
+    power = Value(low.emit("pow", [Value(low.emit("add", [sums, zeros]), sums.shape)], {"exponent": exponent}), sums.shape)
+    return Value(low.emit("mul", [power, others]), sums.shape)
 
 
 @translates("_weight_norm")
@@ -130,6 +161,37 @@ def cumulative_sum(low, self, dim, dtype=None):
     value = low.value(self)
     axis = axis_of_one(low, value, dim)
     return shaping.along(low, value, axis, torch.ones(value.shape[axis], value.shape[axis]).triu())
+
+
+MOST_FACTORS = 512
+
+
+@translates("prod")
+def product(low, self, dim=None, keepdim=False, dtype=None):
+    """Of halves of the axis, until one is left."""
+    value = low.value(self)
+    if dim is None:
+        raise low.refusal("multiplies all elements, those of all samples; give it an axis")
+    axis = axis_of_one(low, value, dim)
+    if value.shape[axis] > MOST_FACTORS:
+        raise low.refusal(f"multiplies more than {MOST_FACTORS} numbers")
+    factors = shaping.parts(low, value, axis, [1] * value.shape[axis])
+    while len(factors) > 1:
+        pairs = [Value(low.emit("mul", [a, b]), a.shape) for a, b in zip(factors[::2], factors[1::2])]
+        factors = pairs + factors[len(factors) - len(factors) % 2:]
+    return shaping.reshaped(low, factors[0], tuple(low.form().shape))
+
+
+@translates("cumprod")
+def cumulative_product(low, self, dim, dtype=None):
+    value = low.value(self)
+    axis = axis_of_one(low, value, dim)
+    if value.shape[axis] > MOST_FACTORS:
+        raise low.refusal(f"multiplies more than {MOST_FACTORS} numbers")
+    products = []
+    for factor in shaping.parts(low, value, axis, [1] * value.shape[axis]):
+        products.append(Value(low.emit("mul", [products[-1], factor]), factor.shape) if products else factor)
+    return shaping.joined(low, products, axis) if len(products) > 1 else products[0]
 
 
 @translates("gather")
@@ -163,6 +225,7 @@ def log_softmax(low, self, dim, dtype=None):
     axis = axis_of_one(low, value, dim)
     result = log_normalised(low, value, axis)
     low.logits[result.id] = (value, axis)
+    low.normalised[result.id] = axis
     return result
 
 

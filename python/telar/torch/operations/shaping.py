@@ -3,7 +3,9 @@
 import torch
 
 from telar.registry import Registry
+from telar.torch.host import HostValue
 from telar.torch.operations.elementwise import scaled
+from telar.torch.program import name_of
 from telar.torch.values import Repeated, Uniform, Value
 
 TRANSLATIONS = Registry()
@@ -22,7 +24,34 @@ def reshape(low, self, **_):
 
 def reshaped(low, value, shape):
     id = low.emit("reshape", [value], {"dims": low.dims(shape)})
+    if low.normalised.get(value.id) == value.rank - 1 and shape and shape[-1] == value.shape[-1]:
+        low.normalised[id] = len(shape) - 1
     return Value(id, tuple(shape), value.integer, value.total)
+
+
+def replaced(low, value, new, name, options):
+    """The value with another part in the place of what `slice` or `select` takes of it by these options."""
+    if name == "alias":
+        return low.value(new)
+    axis, extent = options["dim"] % value.rank, value.shape[options["dim"] % value.rank]
+    whole = name == "slice" and not options["start"] and options["step"] == 1 and str(new.shape[axis]) == str(extent)
+    if whole:
+        return low.value(new)
+    if not isinstance(extent, int):
+        raise low.refusal("changes some of the samples in place; each sample must be computed by itself")
+    if options.get("step", 1) != 1:
+        raise low.refusal("changes every second item of an axis, or fewer, in place; write the result to a new tensor")
+    if name == "select":
+        begin, end = options["index"] % extent, options["index"] % extent + 1
+    else:
+        start = options["start"] or 0
+        begin = max(start + extent, 0) if start < 0 else min(start, extent)
+        end = begin + low.value(new).shape[axis]
+    shape = tuple(end - begin if i == axis else e for i, e in enumerate(value.shape))
+    members = [reshaped(low, low.value(new), shape)]
+    members = ([part(low, value, axis, 0, begin)] if begin else []) + members
+    members += [part(low, value, axis, end, extent)] if end < extent else []
+    return joined(low, members, axis) if len(members) > 1 else members[0]
 
 
 @translates("detach")
@@ -49,13 +78,29 @@ def same(low, self, **_):
 @translates("to", "_to_copy", "type_as", "float")
 def convert(low, self, **_):
     """Conversions between types that are one to Telar. An integer input that is only converted is f32 at once."""
-    if isinstance(self, Uniform):
-        return self
-    value = low.value(self)
     to = low.form().dtype
+    if isinstance(self, Uniform):
+        return self if to.is_floating_point else Uniform(float(int(self.number)), self.shape)
+    value = low.value(self)
     if value.integer != (not to.is_floating_point) or to in (torch.float16, torch.bfloat16, torch.float64):
         raise low.refusal(f"converts to {to}; Telar computes in float32 (precision='bf16' is an option of Step)")
     return value
+
+
+@translates("copy")
+def copy(low, self, src, non_blocking=False):
+    return expanded(low, low.value(src), tuple(low.form().shape))
+
+
+@translates("fill")
+def fill(low, self, value):
+    shape = tuple(low.form().shape)
+    return Uniform(float(value), shape) if isinstance(value, (int, float)) else expanded(low, low.value(value), shape)
+
+
+@translates("zero")
+def zero(low, self):
+    return Uniform(0.0, tuple(low.form().shape))
 
 
 @translates("permute")
@@ -72,12 +117,15 @@ def permuted(low, value, order):
     if order == sorted(order):
         return source
     id = low.emit("transpose", [source], {"permutation": order})
+    if source.id in low.normalised:
+        low.normalised[id] = order.index(low.normalised[source.id])
     low.permuted[id] = (source, order)
     return Value(id, tuple(source.shape[axis] for axis in order), source.integer)
 
 
 @translates("transpose", "swapaxes", "swapdims")
-def transpose(low, self, dim0, dim1):
+def transpose(low, self, dim0=None, dim1=None, axis0=None, axis1=None):
+    dim0, dim1 = (axis0, axis1) if dim0 is None else (dim0, dim1)
     order = list(range(low.value(self).rank))
     a, b = dim0 % len(order), dim1 % len(order)
     order[a], order[b] = order[b], order[a]
@@ -105,8 +153,9 @@ def expand(low, self, **_):
     shape = tuple(low.form().shape)
     if isinstance(self, Uniform):
         return Uniform(self.number, shape)
-    if isinstance(self, torch.Tensor) and self.dim() == len(shape) and self.shape[1:] == shape[1:]:
-        return Repeated(self, shape)
+    if isinstance(self, torch.Tensor) and low.is_batch(shape[0]) and all(isinstance(extent, int) for extent in shape[1:]) and (
+            self.dim() < len(shape) or self.shape[0] == 1):
+        return Repeated(self.expand(1, *shape[1:]), shape)
     return expanded(low, low.value(self), shape)
 
 
@@ -120,11 +169,6 @@ def expanded(low, value, shape):
         return value
     factors = tuple(extent if i in repeated else 1 for i, extent in enumerate(shape))
     return Value(low.emit("mul", [value, low.ones(factors)]), tuple(shape))
-
-
-@translates("broadcast_tensors")
-def broadcast(low, tensors):
-    return [expanded(low, low.value(tensor), tuple(form.shape)) for tensor, form in zip(tensors, low.node.meta["val"])]
 
 
 @translates("repeat")
@@ -149,6 +193,8 @@ def parts(low, value, axis, sizes):
     if len(sizes) == 1:
         return [value]
     ids = low.emit("split", [value], {"axis": axis, "sizes": list(sizes)}, which=None)
+    if low.normalised.get(value.id, axis) != axis:
+        low.normalised |= dict.fromkeys(ids, low.normalised[value.id])
     return [Value(id, shape, value.integer) for id, shape in zip(ids, shapes)]
 
 
@@ -225,12 +271,17 @@ def joined(low, values, axis):
 
 @translates("cat", "concat", "concatenate")
 def concatenate(low, tensors, dim=0):
-    values = [low.value(tensor) for tensor in tensors]
+    values = [low.value(tensor) for tensor in tensors if not is_empty(tensor)]
     axis = dim % values[0].rank
     if not isinstance(values[0].shape[axis], int):
         raise low.refusal("joins batches along the axis of the samples, so one result has several samples; "
                           "call the module once for each of them")
     return joined(low, values, axis) if len(values) > 1 else values[0]
+
+
+def is_empty(tensor):
+    """PyTorch leaves out tensors of shape [0], whatever the others have; caches begin as such."""
+    return isinstance(tensor, torch.Tensor) and tensor.numel() == 0
 
 
 @translates("stack")
@@ -292,6 +343,16 @@ def index(low, self, indices):
     value = low.value(self)
     first = next(axis for axis, chosen in enumerate(indices) if chosen is not None)
     constants = indices[first:]
+    nodes = low.node_of("indices")
+    if first == 0 and len(constants) == 2 and name_of(nodes[0]) == "arange" and low.is_batch(value.shape[0]) and (
+            low.is_batch(nodes[0].meta["val"].shape[0])):
+        return one_of_each_sample(low, value, nodes)
+    if first == 0 and len(constants) == 1 and value.rank > 1 and all(isinstance(extent, int) for extent in value.shape):
+        chosen = constants[0]
+        of_samples = isinstance(chosen, HostValue) and chosen.dtype in (torch.int64, torch.int32) or (
+            isinstance(chosen, Value) and chosen.integer)
+        if of_samples:
+            return rows_of_samples(low, value, low.value(chosen))
     if any(not isinstance(chosen, torch.Tensor) or chosen.dtype == torch.bool for chosen in constants):
         raise low.refusal("has indices that depend on the samples, masks, or indices with gaps between them")
     axes = value.shape[first:len(indices)]
@@ -306,6 +367,26 @@ def index(low, self, indices):
         return rows(low, together, place)
     one_hot = torch.nn.functional.one_hot(place.reshape(-1), product(axes)).float().T.contiguous()
     return reshaped(low, along(low, together, first, one_hot), tuple(low.form().shape))
+
+
+def one_of_each_sample(low, value, nodes):
+    """value[arange(N), chosen]: the item of axis 1 that the batch gives for each sample."""
+    chosen, extent = nodes[1], value.shape[1]
+    if chosen not in low.of_batch or chosen.meta["val"].dim() != 1 or not isinstance(extent, int) or (
+            len(nodes[0].args) > 1 and nodes[0].args[0] != 0):
+        raise low.refusal("has indices that PyTorch cannot compute of the batch alone, or several for a sample")
+    ones = low.from_batch(chosen, lambda index, samples: torch.nn.functional.one_hot(index % extent, extent).float(),
+                          f"one-hot of {extent}", (extent,))
+    aligned = reshaped(low, ones, (value.shape[0], extent, *[1] * (value.rank - 2)))
+    product_of = Value(low.emit("mul", [value, aligned]), value.shape)
+    return low.result("reduce_sum", [product_of], {"axes": [1], "keep_dims": False})
+
+
+def rows_of_samples(low, table, chosen):
+    """table[chosen], for indices of samples; table: [K, ...] without samples."""
+    flat = reshaped(low, table, (table.shape[0], product(table.shape[1:])))
+    found = Value(low.emit("embedding", [chosen, flat]), (*chosen.shape, flat.shape[1]))
+    return reshaped(low, found, (*chosen.shape, *table.shape[1:]))
 
 
 def rows(low, table, chosen):
@@ -348,6 +429,50 @@ def along(low, value, axis, matrix):
     id = low.emit("matmul", [flat, matrix], {"transpose_a": False, "transpose_b": False})
     back = reshaped(low, Value(id, (-1, matrix.shape[1])), (*last.shape[:-1], matrix.shape[1]))
     return permuted(low, back, [order.index(i) for i in range(value.rank)])
+
+
+@translates("triu", "tril")
+def triangle(low, self, diagonal=0):
+    value = low.value(self)
+    ones = torch.ones(value.shape[-2], value.shape[-1])
+    return low.result("mul", [value, ones.triu(diagonal) if low.operation() == "triu" else ones.tril(diagonal)])
+
+
+@translates("diagonal")
+def diagonal(low, self, offset=0, dim1=0, dim2=1):
+    """Of two axes as one, the places of the diagonal."""
+    value = low.value(self)
+    first, second = dim1 % value.rank, dim2 % value.rank
+    rest = [axis for axis in range(value.rank) if axis not in (first, second)]
+    last = permuted(low, value, [*rest, first, second])
+    rows, columns = last.shape[-2:]
+    together = reshaped(low, last, (*last.shape[:-2], rows * columns))
+    places = torch.arange(rows * columns).reshape(rows, columns).diagonal(offset)
+    return along(low, together, len(rest), torch.nn.functional.one_hot(places, rows * columns).float().T.contiguous())
+
+
+@translates("unfold")
+def windows(low, self, dimension, size, step):
+    """Windows of an axis, as a new last axis."""
+    value = low.value(self)
+    axis = dimension % value.rank
+    places = torch.arange(value.shape[axis]).unfold(0, size, step)
+    one_hot = torch.nn.functional.one_hot(places.reshape(-1), value.shape[axis]).float().T.contiguous()
+    apart = reshaped(low, along(low, value, axis, one_hot), (*value.shape[:axis], *places.shape, *value.shape[axis + 1:]))
+    return permuted(low, apart, [*[i for i in range(value.rank + 1) if i != axis + 1], axis + 1])
+
+
+@translates("im2col")
+def columns_of_images(low, self, kernel_size, dilation, padding, stride):
+    """A convolution of each channel whose filters have a single one."""
+    value, form = low.value(self), tuple(low.form().shape)
+    channels, size = value.shape[1], kernel_size[0] * kernel_size[1]
+    filters = torch.eye(size).reshape(size, 1, *kernel_size).repeat(channels, 1, 1, 1)
+    options = {"stride": list(stride), "padding": list(padding), "dilation": list(dilation), "groups": channels}
+    sizes = [(n + 2 * p - d * (k - 1) - 1) // s + 1
+             for n, p, d, k, s in zip(value.shape[2:], padding, dilation, kernel_size, stride)]
+    found = Value(low.emit("conv2d", [value, filters, None], options), (value.shape[0], channels * size, *sizes))
+    return reshaped(low, found, form)
 
 
 @translates("flip")

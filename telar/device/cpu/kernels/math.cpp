@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kComparisonsAThread = 1 << 14;
 constexpr int64_t kLogarithmsAThread = 1 << 12;
-constexpr int64_t kSinesAThread = 1 << 10;
+constexpr int64_t kFunctionsAThread = 1 << 10;
 
 float real(const Node& node, const char* name) { return static_cast<float>(node.attributes.real(name)); }
 
@@ -40,14 +40,14 @@ void lower_log(Lowering& lowering, const Node& node) {
                     });
 }
 
-/// oneDNN has no sine.
-void lower_circular(Lowering& lowering, const Node& node, float (*function)(float)) {
+/// What oneDNN does not have, or has with errors, such as its error function, 1e-6 and more.
+void lower_each(Lowering& lowering, const Node& node, float (*function)(float)) {
   const int64_t count = lowering.shape(node.inputs[0]).elements();
   lowering.function({lowering.plain_region(node.inputs[0])}, {lowering.define_plain(node.outputs[0])},
                     [=](const Pointers& p) {
                       const auto* x = p.get<const float>(0);
                       auto* y = p.get<float>(1);
-                      parallel_for(count, kSinesAThread, [=](int64_t begin, int64_t end) {
+                      parallel_for(count, kFunctionsAThread, [=](int64_t begin, int64_t end) {
                         std::transform(x + begin, x + end, y + begin, function);
                       });
                     });
@@ -76,8 +76,15 @@ void register_math(Kernels& kernels) {
     lower_function(lowering, node, dnnl::algorithm::eltwise_exp, 0, 0);
   });
   kernels.add("log", lower_log);
-  kernels.add("sin", [](Lowering& lowering, const Node& node) { lower_circular(lowering, node, std::sin); });
-  kernels.add("cos", [](Lowering& lowering, const Node& node) { lower_circular(lowering, node, std::cos); });
+  kernels.add("sin", [](Lowering& lowering, const Node& node) { lower_each(lowering, node, std::sin); });
+  kernels.add("cos", [](Lowering& lowering, const Node& node) { lower_each(lowering, node, std::cos); });
+  kernels.add("atan", [](Lowering& lowering, const Node& node) { lower_each(lowering, node, std::atan); });
+  kernels.add("erf", [](Lowering& lowering, const Node& node) { lower_each(lowering, node, std::erf); });
+  kernels.add("log1p", [](Lowering& lowering, const Node& node) { lower_each(lowering, node, std::log1p); });
+  kernels.add("expm1", [](Lowering& lowering, const Node& node) { lower_each(lowering, node, std::expm1); });
+  kernels.add("floor", [](Lowering& lowering, const Node& node) { lower_each(lowering, node, std::floor); });
+  kernels.add("round",
+              [](Lowering& lowering, const Node& node) { lower_each(lowering, node, std::nearbyint); });
   kernels.add("pow", [](Lowering& lowering, const Node& node) {
     lower_function(lowering, node, dnnl::algorithm::eltwise_pow, 1, real(node, "exponent"));
   });

@@ -75,6 +75,35 @@ void lower_cross_entropy_backward(Lowering& lowering, const Node& node) {
                });
 }
 
+void lower_cross_entropy_of_rows(Lowering& lowering, const Node& node) {
+  const ValueId logits = node.inputs[0];
+  const std::vector<RegionId> reads{lowering.plain_region(logits), lowering.plain_region(node.inputs[1])};
+  const RegionId losses = lowering.define_plain(node.outputs[0]);
+  lowering.add(reads, {losses, lowering.define_in_place(node.outputs[1], logits)},
+               [extents = classes_of(lowering.shape(logits)), smoothing = smoothing_of(node),
+                stream = lowering.stream()](const Pointers& p) {
+                 check(
+                     cross_entropy_of_rows(extents, smoothing, p.get<const float>(0), p.get<const int32_t>(1),
+                                           p.get<float>(3), p.get<float>(2), stream),
+                     "cross entropy of rows");
+               });
+}
+
+void lower_cross_entropy_of_rows_backward(Lowering& lowering, const Node& node) {
+  const ValueId log_probabilities = node.inputs[0];
+  const std::vector<RegionId> reads{lowering.plain_region(log_probabilities),
+                                    lowering.plain_region(node.inputs[1]),
+                                    lowering.plain_region(node.inputs[2])};
+  lowering.add(reads, {lowering.define_in_place(node.outputs[0], log_probabilities)},
+               [extents = classes_of(lowering.shape(log_probabilities)), smoothing = smoothing_of(node),
+                stream = lowering.stream()](const Pointers& p) {
+                 check(cross_entropy_of_rows_backward(extents, smoothing, p.get<const float>(0),
+                                                      p.get<const int32_t>(1), p.get<const float>(2),
+                                                      p.get<float>(3), stream),
+                       "the gradient of the cross entropy of rows");
+               });
+}
+
 void lower_mean_squared_error(Lowering& lowering, const Node& node) {
   const ValueId prediction = node.inputs[0];
   const Shape& shape = lowering.shape(prediction);
@@ -124,6 +153,8 @@ void lower_top_k_correct(Lowering& lowering, const Node& node) {
 void register_loss(Kernels& kernels) {
   kernels.add("cross_entropy", lower_cross_entropy);
   kernels.add("cross_entropy_backward", lower_cross_entropy_backward);
+  kernels.add("cross_entropy_of_rows", lower_cross_entropy_of_rows);
+  kernels.add("cross_entropy_of_rows_backward", lower_cross_entropy_of_rows_backward);
   kernels.add("mean_squared_error", lower_mean_squared_error);
   kernels.add("mean_squared_error_backward", lower_mean_squared_error_backward);
   kernels.add("top_k_correct", lower_top_k_correct);

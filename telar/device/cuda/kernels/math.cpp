@@ -29,6 +29,17 @@ void register_math(Kernels& kernels) {
   kernels.add("log", [](Lowering& lowering, const Node& node) { lower_math(lowering, node, logarithms); });
   kernels.add("sin", [](Lowering& lowering, const Node& node) { lower_math(lowering, node, sines); });
   kernels.add("cos", [](Lowering& lowering, const Node& node) { lower_math(lowering, node, cosines); });
+  kernels.add("atan", [](Lowering& lowering, const Node& node) { lower_math(lowering, node, arctangents); });
+  kernels.add("erf",
+              [](Lowering& lowering, const Node& node) { lower_math(lowering, node, error_functions); });
+  kernels.add("log1p", [](Lowering& lowering, const Node& node) {
+    lower_math(lowering, node, logarithms_of_one_more);
+  });
+  kernels.add("expm1", [](Lowering& lowering, const Node& node) {
+    lower_math(lowering, node, exponentials_less_one);
+  });
+  kernels.add("floor", [](Lowering& lowering, const Node& node) { lower_math(lowering, node, floors); });
+  kernels.add("round", [](Lowering& lowering, const Node& node) { lower_math(lowering, node, rounded); });
   kernels.add("pow", [](Lowering& lowering, const Node& node) {
     lower_math(lowering, node, [exponent = real(node, "exponent")](auto x, auto y, auto count, auto stream) {
       return powers(x, exponent, y, count, stream);

@@ -59,9 +59,30 @@ TELAR_GPU inline float value_of(const LossGradient& gradient) {
   return gradient.found == nullptr ? gradient.known : *gradient.found;
 }
 
-template <typename Index>
+/// The gradient of the loss of a row: the same for all, or one of each.
+struct GradientOfAll {
+  LossGradient gradient;
+  TELAR_GPU float operator()(int64_t) const { return value_of(gradient); }
+};
+
+struct GradientOfRow {
+  const float* each;
+  TELAR_GPU float operator()(int64_t row) const { return each[row]; }
+};
+
+/// A row of logits, from which FinishLossRow computes.
+struct LogitOfRow {
+  int64_t classes;
+  const float* logits;
+  TELAR_GPU Row operator()(int64_t row, int64_t i) const {
+    const float value = logits[row * classes + i];
+    return Row{{value, 1}, value};
+  }
+};
+
+template <typename Index, typename Gradient>
 cudaError_t backward_counted(const Classes& extents, float smoothing, const float* log_probabilities,
-                             const int32_t* labels, LossGradient dloss, float* dlogits, cudaStream_t stream) {
+                             const int32_t* labels, Gradient dloss, float* dlogits, cudaStream_t stream) {
   const auto classes = static_cast<Index>(extents.classes);
   const float even = smoothing / static_cast<float>(extents.classes);
   return for_each(extents.rows * extents.classes, stream, [=] TELAR_GPU(int64_t i) {
@@ -70,7 +91,16 @@ cudaError_t backward_counted(const Classes& extents, float smoothing, const floa
     const bool own = i == static_cast<int64_t>(row * classes) + label;
     const bool known = label >= 0 && label < static_cast<int64_t>(classes);
     const float wanted = known ? even + (own ? 1 - smoothing : 0.0F) : NAN;
-    dlogits[i] = value_of(dloss) * (expf(log_probabilities[i]) - wanted);
+    dlogits[i] = dloss(static_cast<int64_t>(row)) * (expf(log_probabilities[i]) - wanted);
+  });
+}
+
+template <typename Gradient>
+cudaError_t backward(const Classes& extents, float smoothing, const float* log_probabilities,
+                     const int32_t* labels, Gradient dloss, float* dlogits, cudaStream_t stream) {
+  return with_index(extents.rows * extents.classes, [&](auto index) {
+    return backward_counted<decltype(index)>(extents, smoothing, log_probabilities, labels, dloss, dlogits,
+                                             stream);
   });
 }
 
@@ -97,22 +127,28 @@ cudaError_t cross_entropy(const Classes& extents, float smoothing, const float* 
                           LossSum loss, float* log_probabilities, float* losses, cudaStream_t stream) {
   const int64_t classes = extents.classes;
   return map_rows_and_sum(
-      extents.rows, classes, stream, Row{kNoExponentials, 0},
-      [=] TELAR_GPU(int64_t row, int64_t i) {
-        const float value = logits[row * classes + i];
-        return Row{{value, 1}, value};
-      },
-      CombineRows(), FinishLossRow{extents, smoothing, logits, labels, log_probabilities, losses}, losses,
-      StoreLoss{loss});
+      extents.rows, classes, stream, Row{kNoExponentials, 0}, LogitOfRow{classes, logits}, CombineRows(),
+      FinishLossRow{extents, smoothing, logits, labels, log_probabilities, losses}, losses, StoreLoss{loss});
+}
+
+cudaError_t cross_entropy_of_rows(const Classes& extents, float smoothing, const float* logits,
+                                  const int32_t* labels, float* log_probabilities, float* losses,
+                                  cudaStream_t stream) {
+  return map_rows(extents.rows, extents.classes, false, stream, Row{kNoExponentials, 0},
+                  LogitOfRow{extents.classes, logits}, CombineRows(),
+                  FinishLossRow{extents, smoothing, logits, labels, log_probabilities, losses});
 }
 
 cudaError_t cross_entropy_backward(const Classes& extents, float smoothing, const float* log_probabilities,
                                    const int32_t* labels, LossGradient dloss, float* dlogits,
                                    cudaStream_t stream) {
-  return with_index(extents.rows * extents.classes, [&](auto index) {
-    return backward_counted<decltype(index)>(extents, smoothing, log_probabilities, labels, dloss, dlogits,
-                                             stream);
-  });
+  return backward(extents, smoothing, log_probabilities, labels, GradientOfAll{dloss}, dlogits, stream);
+}
+
+cudaError_t cross_entropy_of_rows_backward(const Classes& extents, float smoothing,
+                                           const float* log_probabilities, const int32_t* labels,
+                                           const float* dlosses, float* dlogits, cudaStream_t stream) {
+  return backward(extents, smoothing, log_probabilities, labels, GradientOfRow{dlosses}, dlogits, stream);
 }
 
 cudaError_t mean_squared_error(const Pieces& pieces, int64_t features, const float* prediction,

@@ -33,11 +33,21 @@ struct LossGradient {
 cudaError_t cross_entropy(const Classes& extents, float smoothing, const float* logits, const int32_t* labels,
                           LossSum loss, float* log_probabilities, float* losses, cudaStream_t stream);
 
+/// The same, without their sum.
+cudaError_t cross_entropy_of_rows(const Classes& extents, float smoothing, const float* logits,
+                                  const int32_t* labels, float* log_probabilities, float* losses,
+                                  cudaStream_t stream);
+
 /// dlogits = dloss · (e^log_probabilities − smoothing / classes − (1 − smoothing) of the label); may be
 /// written over them.
 cudaError_t cross_entropy_backward(const Classes& extents, float smoothing, const float* log_probabilities,
                                    const int32_t* labels, LossGradient dloss, float* dlogits,
                                    cudaStream_t stream);
+
+/// The same with a gradient for each row.
+cudaError_t cross_entropy_of_rows_backward(const Classes& extents, float smoothing,
+                                           const float* log_probabilities, const int32_t* labels,
+                                           const float* dlosses, float* dlogits, cudaStream_t stream);
 
 /// loss = Σ (prediction − target)² / features. `pieces` has one result; `between`: pieces.between() numbers.
 cudaError_t mean_squared_error(const Pieces& pieces, int64_t features, const float* prediction,

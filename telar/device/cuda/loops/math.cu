@@ -22,6 +22,30 @@ cudaError_t cosines(const float* x, float* y, int64_t count, cudaStream_t stream
   return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = cosf(x[i]); });
 }
 
+cudaError_t arctangents(const float* x, float* y, int64_t count, cudaStream_t stream) {
+  return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = atanf(x[i]); });
+}
+
+cudaError_t error_functions(const float* x, float* y, int64_t count, cudaStream_t stream) {
+  return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = erff(x[i]); });
+}
+
+cudaError_t logarithms_of_one_more(const float* x, float* y, int64_t count, cudaStream_t stream) {
+  return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = log1pf(x[i]); });
+}
+
+cudaError_t exponentials_less_one(const float* x, float* y, int64_t count, cudaStream_t stream) {
+  return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = expm1f(x[i]); });
+}
+
+cudaError_t floors(const float* x, float* y, int64_t count, cudaStream_t stream) {
+  return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = floorf(x[i]); });
+}
+
+cudaError_t rounded(const float* x, float* y, int64_t count, cudaStream_t stream) {
+  return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = rintf(x[i]); });
+}
+
 cudaError_t powers(const float* x, float exponent, float* y, int64_t count, cudaStream_t stream) {
   return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = powf(x[i], exponent); });
 }
