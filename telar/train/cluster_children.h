@@ -25,8 +25,8 @@ struct ClusterOptions {
   std::function<bool()> stop_requested;         ///< called from any thread; empty: never stop
 };
 
-/// How the servers and workers of a run are started on this machine. `listen`: HOST:PORT of the server; `own`:
-/// its folder, where its address and its snapshots are.
+/// How the servers and workers of a run are started on this machine. `listen`: HOST:PORT of the server;
+/// `own`: its folder, where its address and its snapshots are.
 ChildStart server_start(const ClusterOptions& options, const StrategyJob& strategy, int64_t number,
                         const std::string& listen, const std::filesystem::path& own);
 /// A worker computes on its part of the cores, unless the job says how many. `coordinator`: HOST:PORT.

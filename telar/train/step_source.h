@@ -60,8 +60,8 @@ class StepSource {
   virtual int64_t steps_done() = 0;
   /// Where the step after these begins, if steps are done in any order and the source does not find them.
   virtual Position position() { return {}; }
-  /// Copies the state after these steps into the session, if parameter servers have it, and returns the number
-  /// of updates that have led to it.
+  /// Copies the state after these steps into the session, if parameter servers have it, and returns the
+  /// number of updates that have led to it.
   virtual std::optional<int64_t> fetch(Session& session) = 0;
 };
 

@@ -39,7 +39,7 @@ TEST(Linear, IsTheSumOfProductsInPartsOfTheBatch) {
   }
 }
 
-// From 256 samples on, the gradient of the weights is a matrix product, and that of the bias a sum of columns.
+// From 256 samples on, the gradient of the weights is a matrix product, that of the bias a sum of columns.
 TEST(Linear, HasTheGradientsOfManySamples) {
   constexpr int64_t kSamples = 300;
   constexpr int64_t kIn = 33;

@@ -61,8 +61,8 @@ class Store {
 
   /// Copies an arena. `arena` is "" for the parameters, or one of slots(). Each update is either entirely in
   /// the copy or not at all. `updates`: the number of updates that have led to these values; the next one has
-  /// the number after it (Adam's bias correction depends on it). read() returns it: that of the range with the
-  /// fewest, if a restarted server has lost some.
+  /// the number after it (Adam's bias correction depends on it). read() returns it: that of the range with
+  /// the fewest, if a restarted server has lost some.
   virtual int64_t read(const std::string& arena, std::span<float> values) = 0;
   virtual void write(const std::string& arena, std::span<const float> values, int64_t updates) = 0;
 

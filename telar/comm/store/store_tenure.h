@@ -13,8 +13,8 @@ namespace telar {
 /// missing or repeated (of a stream) takes the server over when it creates the arenas: a tenure begins, with
 /// a random number, and the streams of all others end. Its members name the number with every call. It is
 /// neither in snapshots nor known to another server, so a member of an earlier part of the run, and a server
-/// that was restarted, are refused instead of losing or repeating updates. Other trainings have no tenure (0),
-/// and survive a restart. Thread-safe.
+/// that was restarted, are refused instead of losing or repeating updates. Other trainings have no tenure
+/// (0), and survive a restart. Thread-safe.
 class StoreTenure {
  public:
   /// Begins a tenure, or without `taken` ends the present one. Ends the streams that are not of it, and waits

@@ -12,8 +12,8 @@ struct RowsAndColumns {
   int64_t rows, columns, step;
 };
 
-/// y[j] += the sum of column j of x, in an order that depends on the number of rows only. The second one is for
-/// bf16.
+/// y[j] += the sum of column j of x, in an order that depends on the number of rows only. The second one is
+/// for bf16.
 void add_columns(const float* x, const RowsAndColumns& of, float* y);
 void add_columns(const uint16_t* x, const RowsAndColumns& of, float* y);
 

@@ -5,9 +5,8 @@
 
 namespace telar::cpu {
 
-/// eˣ for loops with vector instructions: x = n · log 2 + r with |r| ≤ ½ log 2; eʳ by the polynomial of Cephes'
-/// expf (Moshier, 1992), times 2ⁿ. For x ≤ 88 (88.3: the largest one that f32 has an exponential for); below −87
-/// the result is 0. NaN stays NaN.
+/// eˣ for loops with vector instructions: x = n · log 2 + r with |r| ≤ ½ log 2; eʳ by the polynomial of
+/// Cephes' expf (Moshier, 1992), times 2ⁿ. For x ≤ 88; below −87 the result is 0. NaN stays NaN.
 [[gnu::always_inline]] inline float exponential(float x) {
   constexpr float kLeast = -87.0F;
   constexpr float kRounding = 12582912.0F;  // 1.5 · 2²³: adding it leaves the nearest integer in the low bits
