@@ -9,6 +9,7 @@ in turns, in the second of two epochs of 20 batches.
 MODEL: of torchvision (resnet18); BATCH: images of both workers together (32); SIZE: their width and height (64).
 """
 
+import argparse
 import functools
 import os
 import statistics
@@ -105,8 +106,14 @@ def milliseconds(median, least, most):
 
 
 def main():
-    name, size, width = (sys.argv[1:] + ["resnet18", "32", "64"][len(sys.argv) - 1:])
-    arguments = name, int(size), int(width)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", nargs="?", default="resnet18")
+    parser.add_argument("batch", nargs="?", type=int, default=32)
+    parser.add_argument("size", nargs="?", type=int, default=64)
+    options = parser.parse_args()
+    arguments = name, size, width = options.model, options.batch, options.size
+    if size < 2 or size % 2 or width < 1:
+        parser.error(f"a batch of {size} images of {width} x {width}: the batch must be even, the size 1 or more")
     which = os.environ.get("BENCH_WHICH")
     if which is not None:
         steps = {"telar": telar_step, "ddp": distributed_step, "downpour_1": functools.partial(downpour, 1),
