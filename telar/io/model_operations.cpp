@@ -154,26 +154,22 @@ void add_elementwise(std::vector<ModelOperation>& operations) {
 
 void add_math(std::vector<ModelOperation>& operations) {
   constexpr double kLargest = std::numeric_limits<float>::max();
-  operations.push_back(
-      {"exp", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { exp(g, in[0]); }});
-  operations.push_back(
-      {"log", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { log(g, in[0]); }});
-  operations.push_back(
-      {"sin", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { sin(g, in[0]); }});
-  operations.push_back(
-      {"cos", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { cos(g, in[0]); }});
-  operations.push_back(
-      {"atan", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { atan(g, in[0]); }});
-  operations.push_back(
-      {"erf", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { erf(g, in[0]); }});
-  operations.push_back(
-      {"log1p", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { log1p(g, in[0]); }});
-  operations.push_back(
-      {"expm1", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { expm1(g, in[0]); }});
-  operations.push_back(
-      {"floor", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { floor(g, in[0]); }});
-  operations.push_back(
-      {"round", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) { round(g, in[0]); }});
+  using Function = ValueId (*)(GraphBuilder&, ValueId);
+  for (const auto& [name, function] :
+       std::initializer_list<std::pair<std::string, Function>>{{"exp", exp},
+                                                               {"log", log},
+                                                               {"sin", sin},
+                                                               {"cos", cos},
+                                                               {"atan", atan},
+                                                               {"erf", erf},
+                                                               {"log1p", log1p},
+                                                               {"expm1", expm1},
+                                                               {"floor", floor},
+                                                               {"round", round}})
+    operations.push_back(
+        {name, {kNumbers}, {}, [function = function](GraphBuilder& g, const Ids& in, const Attributes&) {
+           function(g, in[0]);
+         }});
   operations.push_back(
       {"pow",
        {kNumbers},
