@@ -18,6 +18,7 @@ COORDINATOR = "/telar.members.Members/Work"
 SERVER = "/telar.store.Transfers/Exchange"
 NETWORK = pathlib.Path(__file__).resolve().parents[2] / "telar" / "comm" / "network.h"
 VERSION = re.search(r"kProtocolVersion = (\d+);", NETWORK.read_text())[1]
+OTHER_VERSION = str(int(VERSION) + 1)
 
 # Kinds of frames: RFC 9113, section 6.
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
