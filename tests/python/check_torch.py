@@ -34,17 +34,18 @@ import telar
 import telar.torch as tt
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from further_models import FURTHER  # noqa: E402: the folder must be on the path first
+from families import FAMILIES  # noqa: E402: the folder must be on the path first
+from further_models import FURTHER  # noqa: E402
 from models import MODELS  # noqa: E402
 
-MODELS |= FURTHER
+MODELS |= FURTHER | FAMILIES
 
 warnings.filterwarnings("ignore")
 STEPS = 20
 BATCHES = (6, 4, 5)
 CHANCE = {"vae"}  # its noise cannot be that of PyTorch
 LARGE = {"resnet50", "vgg16", "densenet121", "efficientnet_b0", "convnext_tiny", "swin_t", "vit_b_16", "mobilenet_v2",
-         "mobilenet_v3_small", "resnet18"}
+         "mobilenet_v3_small", "resnet18", "multiscale_vit"}
 
 
 def built(name, seed=0):
@@ -156,6 +157,9 @@ class Operations(unittest.TestCase):
         "std and mean": lambda x: torch.std_mean(x, 1)[0], "cdist": lambda x: torch.cdist(x, x.flip(2) + 1), "vector": lambda x: (x @ torch.arange(6.0).to(x)),
         "norms of zeros": lambda x: F.normalize(x * torch.tensor([0.0, 1, 1, 0, 1]).unsqueeze(1), dim=2), "five axes": lambda x: x.reshape(-1, 1, 5, 2, 3) @ x.reshape(-1, 1, 5, 3, 2), "pairs apart": lambda x: F.pairwise_distance(x, x.flip(1) + 1, p=1),
         "interleaved": lambda x: x.repeat_interleave(2, 1), "tiled": lambda x: torch.tile(x, (1, 2, 1)), "transposed row": lambda x: F.conv_transpose1d(x, torch.ones(5, 2, 3).to(x), stride=2),
+        "gamma": lambda x: torch.lgamma(0.1 + 3 * torch.sigmoid(x)), "no items": lambda x: torch.cat([x[:, :, :0], -x[:, :, 0:]], 2) + torch.cat([x[:, 5:], x], 1),
+        "means without padding": lambda x: F.avg_pool2d(x.unsqueeze(1), 3, 2, 1, count_include_pad=False), "means upwards": lambda x: F.avg_pool2d(x.unsqueeze(1), 3, 2, 1, ceil_mode=True),
+        "means upwards without padding": lambda x: F.avg_pool2d(x.unsqueeze(1), (3, 2), (2, 3), 1, ceil_mode=True, count_include_pad=False),
         "linear from corners": lambda x: F.interpolate(x, scale_factor=2, mode="linear", align_corners=True),
     }
 
@@ -206,6 +210,17 @@ class Operations(unittest.TestCase):
 
     def test_one_item_of_each_sample(self):
         self.check(lambda x, given: x[torch.arange(x.shape[0]), (given > 0).sum(1)].unsqueeze(1), takes_batch=True)
+
+    def test_a_region_with_gradient_within_one_without(self):
+        def operation(x):
+            with torch.no_grad():
+                y = x * 2
+                with torch.enable_grad():
+                    z = torch.sin(x) * y
+                z = z + torch.cos(x)
+            return z + x * y
+
+        self.check(operation)
 
     def test_changed_copies_of_the_batch(self):
         """The values before a change in place, and after it."""
@@ -455,6 +470,27 @@ class State(unittest.TestCase):
             module, loss, make = MODELS["vae"]()
             batch = make(8)
             step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.0), strategy=strategy, **options)
+            losses.append([step(*batch) for _ in range(3)])
+        self.assertEqual(len(set(losses[0])), 3)
+        numpy.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+    def test_dropout_of_rows_and_of_steps_first(self):
+        """The samples may be in another axis, or have several items in axis 0."""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 1)
+
+            def forward(self, x):
+                rows = F.dropout(self.first(x).reshape(-1, 6), 0.5, self.training)
+                steps = F.dropout(rows.reshape(x.shape[0], 5, 6).transpose(0, 1), 0.5, self.training)
+                return self.last(steps + torch.rand_like(steps)).mean(0).squeeze(1)
+
+        losses = []
+        for options in ({}, {"strategy": "mirrored", "replicas": 2}):
+            torch.manual_seed(0)
+            module, batch = Net(), (torch.randn(8, 5, 4), torch.randn(8))
+            step = tt.Step(module, nn.MSELoss(), torch.optim.SGD(module.parameters(), 0.0), engine="telar", **options)
             losses.append([step(*batch) for _ in range(3)])
         self.assertEqual(len(set(losses[0])), 3)
         numpy.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
@@ -741,6 +777,37 @@ class Servers(unittest.TestCase):
 
     def test_one_asynchronous_worker_is_one(self):
         self.check("async_sgd", 1e-6, lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), workers=1, servers=2)
+
+    def test_updates_are_counted_by_the_servers(self):
+        """A push at the end of an epoch may be of fewer steps, and the optimizer may have made updates before."""
+        module, loss, make = built("mlp")
+        optimizer = torch.optim.Adam(module.parameters(), 0.01)
+        loader = [make(8) for _ in range(3)]
+        train(module, loss, optimizer, loader)
+        other, right = copy.deepcopy((module, optimizer))
+        tt.fit(module, loss, optimizer, loader, epochs=2, progress=False, engine="telar", strategy="downpour", workers=1, push_every=2)
+        for number, batch in enumerate(loader * 2):
+            loss_of(other, loss, batch).backward()
+            if number % 3:
+                right.step()
+                right.zero_grad()
+        self.assertEqual({float(state["step"]) for state in optimizer.state.values()}, {7.0})
+        self.assertLess(largest_difference(module.parameters(), other.parameters()), 1e-5)
+
+    def test_a_workers_own_optimizer_begins_with_the_epoch(self):
+        module, loss, make = built("mlp")
+        other = copy.deepcopy(module)
+        loader = [make(8) for _ in range(3)]
+        optimizer = torch.optim.Adam(module.parameters(), 0.01)
+        for strategy in ("parameter_averaging", "async_local_sgd"):
+            tt.fit(module, loss, optimizer, loader, epochs=2, progress=False, engine="telar", strategy=strategy, workers=1,
+                   average_every=2)
+            for _ in range(2):
+                train(other, loss, torch.optim.Adam(other.parameters(), 0.01), loader)
+            self.assertLess(largest_difference(module.parameters(), other.parameters()), 1e-5)
+        train(module, loss, optimizer, loader)  # PyTorch goes on without a state, too
+        train(other, loss, torch.optim.Adam(other.parameters(), 0.01), loader)
+        self.assertLess(largest_difference(module.parameters(), other.parameters()), 1e-5)
 
     def test_pytorch_computes_in_workers(self):
         self.check("sync_ps", 1e-5, lambda p: torch.optim.Adam(p, 0.01), engine="torch", workers=2)

@@ -16,13 +16,12 @@ translates = TRANSLATIONS.translates
 def reshape(low, self, **_):
     if isinstance(self, Uniform):
         return Uniform(self.number, tuple(low.form().shape))
-    value, shape = low.value(self), tuple(low.form().shape)
-    if [str(extent) for extent in value.shape] == [str(extent) for extent in shape]:
-        return value
-    return reshaped(low, value, shape)
+    return reshaped(low, low.value(self), tuple(low.form().shape))
 
 
 def reshaped(low, value, shape):
+    if [str(extent) for extent in value.shape] == [str(extent) for extent in shape]:
+        return value
     id = low.emit("reshape", [value], {"dims": low.dims(shape)})
     if low.normalised.get(value.id) == value.rank - 1 and shape and shape[-1] == value.shape[-1]:
         low.normalised[id] = len(shape) - 1
@@ -176,7 +175,12 @@ def repeat(low, self, repeats):
     value = low.value(self)
     value = reshaped(low, value, (*[1] * (len(repeats) - value.rank), *value.shape))
     for axis, times in enumerate(repeats):
-        if times == 1:
+        if isinstance(times, int) and times == 1:
+            continue
+        if not isinstance(times, int):  # the samples
+            apart = reshaped(low, value, (*value.shape[:axis], 1, *value.shape[axis:]))
+            each = expanded(low, apart, (*value.shape[:axis], times, *value.shape[axis:]))
+            value = reshaped(low, each, (*value.shape[:axis], times * value.shape[axis], *value.shape[axis + 1:]))
             continue
         if value.shape[axis] == 1:
             value = expanded(low, value, tuple(times if i == axis else e for i, e in enumerate(value.shape)))
@@ -218,6 +222,8 @@ def slice_of(low, self, dim=0, start=None, end=None, step=1, length=None):
         raise low.refusal("takes some of the samples; each sample must be computed by itself")
     begin = min(begin + extent if begin < 0 else begin, extent)
     stop = extent if stop is None else min(stop + extent if stop < 0 else stop, extent)
+    if stop <= begin:
+        return Uniform(0.0, tuple(low.form().shape))
     return every(low, part(low, value, axis, begin, stop), axis, step)
 
 
@@ -281,7 +287,7 @@ def concatenate(low, tensors, dim=0):
 
 def is_empty(tensor):
     """PyTorch leaves out tensors of shape [0], whatever the others have; caches begin as such."""
-    return isinstance(tensor, torch.Tensor) and tensor.numel() == 0
+    return isinstance(tensor, (torch.Tensor, Uniform)) and 0 in tuple(tensor.shape)
 
 
 @translates("stack")
