@@ -469,7 +469,9 @@ class Lowering:
     def _require_form(self, node):
         """Raises Refusal if a result has not the shape in the graph that it has in PyTorch."""
         values, forms = self.values[node], node.meta["val"]
-        pairs = zip(values, forms) if isinstance(values, (list, tuple)) else [(values, forms)]
+        pairs = [(values, forms)]
+        if isinstance(values, (list, tuple)):
+            pairs = [(values[user.args[1]], forms[user.args[1]]) for user in node.users if user.users]
         for value, form in pairs:
             if not isinstance(value, Value):
                 continue
