@@ -268,17 +268,19 @@ def modes_kept(module):
 def values_not_compared():
     """What PyTorch's own modules ask of values, which cannot be exported, is left out.
 
-    nn.Transformer compares its mask with a causal one, to choose a faster kernel; distributions check their arguments.
+    nn.Transformer compares its mask with a causal one, to choose a faster kernel; distributions check their arguments; the order
+    of the products of an einsum is chosen by the extents.
     """
     transformer, distribution = torch.nn.modules.transformer, torch.distributions.Distribution
-    compare, validate = transformer._detect_is_causal_mask, distribution._validate_args
+    compare, validate, order = transformer._detect_is_causal_mask, distribution._validate_args, torch.backends.opt_einsum.enabled
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
-    distribution._validate_args = False
+    distribution._validate_args = torch.backends.opt_einsum.enabled = False
     try:
         yield
     finally:
         transformer._detect_is_causal_mask = compare
         distribution._validate_args = validate
+        torch.backends.opt_einsum.enabled = order
 
 
 def place_of(error):
