@@ -519,6 +519,11 @@ class Lowering:
         """Raises Refusal if the program changes a tensor of the module or the batch, which the next step would find changed."""
         names = {spec.arg.name: spec.target or "the batch" for spec in self.exported.graph_signature.input_specs}
         for node in self.exported.graph.nodes:
+            if isinstance(node.kwargs.get("out"), torch.fx.Node):
+                self.node = node
+                held = self._name(names.get(self.roots[node.kwargs["out"]].name, "a tensor"))
+                raise self.refusal(f"writes its result to '{held}' (out=), which is lost in a graph, as the vectors of spectral_norm; use "
+                                   "engine=\"torch\"")
             root = self.roots[node]
             if changes_numbers(node) and root.op == "placeholder" and not root.name.endswith("num_batches_tracked"):
                 self.node = node
