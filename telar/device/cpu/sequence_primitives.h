@@ -24,8 +24,8 @@ dnnl::softmax_backward::primitive_desc softmax_backward(const Desc& y, int axis)
 dnnl::concat::primitive_desc concatenation(int axis, const std::vector<Desc>& parts);
 
 /// One recurrent layer in one direction, f32. Its primitives need initial states, even if these are zeros:
-/// without them, the backward pass of oneDNN 2.6 gives a wrong gradient of the recurrent weights for sequences
-/// that are stored as [T, N, ·].
+/// without them, the backward pass of oneDNN 2.6 gives a wrong gradient of the recurrent weights for
+/// sequences that are stored as [T, N, ·].
 struct RecurrentShape {
   bool lstm = true;  ///< false: a GRU in linear-before-reset form, as in PyTorch
   int64_t steps = 0, batch = 0, inputs = 0, hidden = 0;
