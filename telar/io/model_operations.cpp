@@ -235,13 +235,14 @@ void add_weighted(std::vector<ModelOperation>& operations) {
       {"embedding", {kIndices, kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) {
          embedding(g, in[0], in[1]);
        }});
-  const std::vector<InputForm> recurrent{kNumbers,  kNumbers,  kNumbers,
-                                         kOptional, kOptional, kOptionalIndices};
-  operations.push_back({"lstm", recurrent, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) {
-                          lstm(g, in[0], recurrent_parameters(in), in[5]);
-                        }});
+  std::vector<InputForm> recurrent{kNumbers,  kNumbers,         kNumbers, kOptional,
+                                   kOptional, kOptionalIndices, kOptional};
   operations.push_back({"gru", recurrent, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) {
-                          gru(g, in[0], recurrent_parameters(in), in[5]);
+                          gru(g, in[0], recurrent_parameters(in), in[5], {.hidden = in[6]});
+                        }});
+  recurrent.push_back(kOptional);
+  operations.push_back({"lstm", recurrent, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) {
+                          lstm(g, in[0], recurrent_parameters(in), in[5], {.hidden = in[6], .cell = in[7]});
                         }});
 }
 

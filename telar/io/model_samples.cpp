@@ -97,12 +97,13 @@ class SampleTrace {
   }
 
   /// The first `batched` inputs have the samples in axis 0, and no other input depends on them (lengths of
-  /// sequences, sample ids do, one for each).
+  /// sequences, their initial states and sample ids do, one for each).
   Dependence of_rows(const Node& node, size_t batched) const {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
       if (id == kNoValue) continue;
-      const bool of_samples = i < batched || graph_.value(id).type.dtype == DType::i32;
+      const bool state = i > 5 && (node.op->name() == "lstm" || node.op->name() == "gru");
+      const bool of_samples = i < batched || state || graph_.value(id).type.dtype == DType::i32;
       if (of(id) != kRows && !(of(id) == kNone && !(i < batched))) return kMixed;
       if (of(id) == kRows && !of_samples) return kMixed;
     }

@@ -21,6 +21,7 @@
 #include "telar/graph/ops/math.h"
 #include "telar/graph/ops/matmul.h"
 #include "telar/graph/ops/random_normal.h"
+#include "telar/graph/ops/recurrent.h"
 #include "telar/graph/ops/reduce.h"
 #include "telar/graph/ops/reshape.h"
 #include "telar/graph/ops/softmax.h"
@@ -30,6 +31,7 @@
 #include "telar/io/model_text.h"
 #include "telar/io/safetensors.h"
 #include "telar/nn/initialise.h"
+#include "telar/nn/initializers.h"
 #include "telar/nn/layers.h"
 #include "telar/nn/training_step.h"
 #include "telar/nn/zoo.h"
@@ -49,7 +51,10 @@ Model many_operations() {
     y = matmul(m, y, transpose(m, y, {0, 2, 1}));                      // [N, 4, 4]
     const auto parts = split(m, layer_norm(m, "norm", y), 2, {1, 3});  // [N, 4, 1], [N, 4, 3]
     y = concat(m, {parts[1], parts[0]}, 2);
-    y = gru(m, "gru", y, {.hidden = 3}).y;
+    const RecurrentResult states = gru(m, "gru", y, {.hidden = 3});
+    const RecurrentParameters weights{.weight_ih = m.parameter("weight_ih", {12, 3}, uniform_fan_in(3)),
+                                      .weight_hh = m.parameter("weight_hh", {12, 3}, uniform_fan_in(3))};
+    y = lstm(m, states.y, weights, kNoValue, {.hidden = states.hidden, .cell = states.hidden}).y;
     y = tanh(m, reduce_max(m, y, {1}));  // [N, 3]
     y = concat(m, {y, reduce_mean(m, flatten(m, silu(m, x)), {1}, true)}, 1);
     y = add(m, y, constant(m, 0.25, {4}));

@@ -21,7 +21,7 @@ namespace telar::cpu {
 namespace {
 
 /// Inputs of the graph's operations (telar/graph/ops/recurrent.cpp).
-enum Input : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths, kInputs };
+enum Input : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths, kHiddenBefore, kCellBefore };
 
 /// What the forward pass keeps for the backward one.
 enum Saved : size_t { kWorkspace, kLayerInput, kLayerOutput, kHidden, kCell, kPackedIh, kPackedHh, kBias };
@@ -66,6 +66,10 @@ RegionId packed_weights(Lowering& lowering, const RecurrentLayer& layer, ValueId
     pack_weights(layer, p.get<const float>(0), columns, extra, p.get<float>(1));
   });
   return to;
+}
+
+RegionId initial_state(Lowering& lowering, const RecurrentShape& shape, ValueId value) {
+  return lowering.view(given_or_zeros(lowering, value, {shape.batch, shape.hidden}), shape.state());
 }
 
 RegionId in_layout(Lowering& lowering, RegionId weights, const Desc& as, const Desc& wanted) {
@@ -127,9 +131,8 @@ void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId
   const RegionId cell_raw = layer.lstm ? cell_result->region : -1;
   const RegionId saved = training ? lowering.temporary(forward.pd.workspace_desc()) : -1;
 
-  const RegionId initial = zeros(lowering, shape.state());
   Arguments arguments{{DNNL_ARG_SRC_LAYER, x_steps},
-                      {DNNL_ARG_SRC_ITER, initial},
+                      {DNNL_ARG_SRC_ITER, initial_state(lowering, shape, node.inputs[kHiddenBefore])},
                       {DNNL_ARG_WEIGHTS_LAYER, in_layout(lowering, packed_ih, shape.weights(shape.inputs),
                                                          forward.pd.weights_layer_desc())},
                       {DNNL_ARG_WEIGHTS_ITER, in_layout(lowering, packed_hh, shape.weights(shape.hidden),
@@ -139,7 +142,7 @@ void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId
                       {DNNL_ARG_DST_ITER, lowering.view(hidden_raw, shape.state())},
                       {DNNL_ARG_WORKSPACE, saved}};
   if (layer.lstm) {
-    arguments.emplace_back(DNNL_ARG_SRC_ITER_C, initial);
+    arguments.emplace_back(DNNL_ARG_SRC_ITER_C, initial_state(lowering, shape, node.inputs[kCellBefore]));
     arguments.emplace_back(DNNL_ARG_DST_ITER_C, lowering.view(cell_raw, shape.state()));
   }
   lowering.primitive(forward.pd, forward.primitive, std::move(arguments));
@@ -175,9 +178,10 @@ void unpack_weights_gradient(Lowering& lowering, const RecurrentLayer& layer, Re
 void lower_recurrent_backward(Lowering& lowering, const Node& node) {
   const bool lstm = node.op->name().starts_with("lstm");
   const size_t states = lstm ? 2 : 1;
-  const ValueId cell = lstm ? node.inputs[kInputs + 2] : kNoValue;
-  const auto& saved = lowering.attached(node.inputs[kInputs + 1 + states]);
-  const ValueId* gradients = &node.inputs[kInputs + 2 + states];  // of y, hidden, cell
+  const ValueId* outputs = &node.inputs[kHiddenBefore + states];  // of the forward pass
+  const ValueId cell = lstm ? outputs[2] : kNoValue;
+  const auto& saved = lowering.attached(outputs[1 + states]);
+  const ValueId* gradients = &outputs[2 + states];  // of y, hidden, cell
   const RecurrentLayer layer = layer_of(lowering, node, cell);
   const RecurrentShape shape = primitive_shape(layer);
   const RecurrentPrimitive backward = recurrent_backward(shape);
@@ -205,11 +209,13 @@ void lower_recurrent_backward(Lowering& lowering, const Node& node) {
   const RegionId dx_wide =
       layer.frozen ? f32_temporary(lowering, {layer.batch, layer.steps, layer.inputs + 1}) : dx.region;
   const RegionId dx_steps = lowering.temporary(shape.x());
-  const RegionId initial = zeros(lowering, shape.state());
+  const F32Result dhidden_before(lowering, node.outputs[5]);
+  std::optional<F32Result> dcell_before;
+  if (layer.lstm) dcell_before.emplace(lowering, node.outputs[6]);
   Arguments arguments{
       {DNNL_ARG_WORKSPACE, saved[kWorkspace]},
       {DNNL_ARG_SRC_LAYER, saved[kLayerInput]},
-      {DNNL_ARG_SRC_ITER, initial},
+      {DNNL_ARG_SRC_ITER, initial_state(lowering, shape, node.inputs[kHiddenBefore])},
       {DNNL_ARG_WEIGHTS_LAYER,
        in_layout(lowering, saved[kPackedIh], shape.weights(shape.inputs), backward.pd.weights_layer_desc())},
       {DNNL_ARG_WEIGHTS_ITER,
@@ -220,14 +226,14 @@ void lower_recurrent_backward(Lowering& lowering, const Node& node) {
       {DNNL_ARG_DIFF_DST_LAYER, time_first(lowering, shape, dy, shape.y())},
       {DNNL_ARG_DIFF_DST_ITER, lowering.view(dhidden, shape.state())},
       {DNNL_ARG_DIFF_SRC_LAYER, dx_steps},
-      {DNNL_ARG_DIFF_SRC_ITER, lowering.temporary(shape.state())},
+      {DNNL_ARG_DIFF_SRC_ITER, lowering.view(dhidden_before.region, shape.state())},
       {DNNL_ARG_DIFF_WEIGHTS_LAYER, dweights_layer},
       {DNNL_ARG_DIFF_WEIGHTS_ITER, dweights_iter},
       {DNNL_ARG_DIFF_BIAS, lowering.view(dbias, shape.bias())}};
   if (layer.lstm) {
     arguments.emplace_back(DNNL_ARG_DST_ITER_C, lowering.view(saved[kCell], shape.state()));
-    arguments.emplace_back(DNNL_ARG_SRC_ITER_C, initial);
-    arguments.emplace_back(DNNL_ARG_DIFF_SRC_ITER_C, lowering.temporary(shape.state()));
+    arguments.emplace_back(DNNL_ARG_SRC_ITER_C, initial_state(lowering, shape, node.inputs[kCellBefore]));
+    arguments.emplace_back(DNNL_ARG_DIFF_SRC_ITER_C, lowering.view(dcell_before->region, shape.state()));
     arguments.emplace_back(DNNL_ARG_DIFF_DST_ITER_C, lowering.view(dcell, shape.state()));
   }
   lowering.primitive(backward.pd, backward.primitive, std::move(arguments));
@@ -239,6 +245,8 @@ void lower_recurrent_backward(Lowering& lowering, const Node& node) {
     });
   }
   dx.finish(lowering);
+  dhidden_before.finish(lowering);
+  if (layer.lstm) dcell_before->finish(lowering);
   unpack_weights_gradient(lowering, layer, dweights_layer, shape.weights(shape.inputs), node.outputs[1],
                           layer.inputs, true);
   unpack_weights_gradient(lowering, layer, dweights_iter, shape.weights(shape.hidden), node.outputs[2],
