@@ -36,8 +36,9 @@ import telar.torch as tt
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from further_models import FURTHER  # noqa: E402: the folder must be on the path first
 from models import MODELS  # noqa: E402
+import torch_indexing  # noqa: E402
 
-MODELS |= FURTHER
+MODELS |= FURTHER | torch_indexing.MODELS
 
 warnings.filterwarnings("ignore")
 STEPS = 20
@@ -242,8 +243,14 @@ class Operations(unittest.TestCase):
         self.assertLess(largest_difference(net.parameters(), exact.parameters()), 1e-5 * size)
 
 
+def add_operation_test(name, operation, takes_batch=False):
+    setattr(Operations, "test_" + name.replace(" ", "_"), lambda self: self.check(operation, takes_batch))
+
+
 for _name, _operation in Operations.OPERATIONS.items():
-    setattr(Operations, "test_" + _name.replace(" ", "_"), lambda self, operation=_operation: self.check(operation))
+    add_operation_test(_name, _operation)
+for _name, _operation in torch_indexing.OPERATIONS.items():
+    add_operation_test(_name, _operation, _operation.__code__.co_argcount == 2)
 
 
 class Strategies(unittest.TestCase):

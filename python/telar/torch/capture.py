@@ -13,6 +13,7 @@ from telar.parameters import Parameters
 from telar.torch.decomposition import decompose
 from telar.torch.lowering import Lowering
 from telar.torch.operations.elementwise import sum_as_mean
+from telar.torch.rewriting import rewrite
 from telar.torch.values import Refusal, Total, Value
 
 RESERVED = {"sample", "random", "learning_rate", "samples", "step"}
@@ -257,18 +258,42 @@ def modes_kept(module):
             layer.training = mode
 
 
+class SameMasks(torch.overrides.TorchFunctionMode):
+    """Gives one tensor for comparisons that are the same, as of labels[labels > 0] and losses[labels > 0]."""
+
+    COMPARISONS = {name for comparison in ("gt", "ge", "lt", "le", "eq", "ne") for name in (comparison, f"__{comparison}__")}
+
+    def __init__(self):
+        super().__init__()
+        self.known = []  # (function, arguments, their versions, result, its version)
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        if getattr(function, "__name__", "") not in self.COMPARISONS or keywords:
+            return function(*arguments, **(keywords or {}))
+        versions = [argument._version for argument in arguments if isinstance(argument, torch.Tensor)]
+        for other, given, at, result, unchanged in self.known:
+            alike = all(a is b or (type(a) is type(b) and isinstance(a, (int, float)) and a == b) for a, b in zip(given, arguments))
+            if other is function and alike and at == versions and result._version == unchanged:
+                return result
+        result = function(*arguments)
+        self.known.append((function, arguments, versions, result, result._version))
+        return result
+
+
 @contextlib.contextmanager
 def values_not_compared():
-    """What PyTorch's own modules ask of values, which cannot be exported, is left out.
+    """What PyTorch's own modules ask of values and extents, which cannot be exported, is left out.
 
-    nn.Transformer compares its mask with a causal one, to choose a faster kernel; distributions check their arguments.
+    nn.Transformer compares its mask with a causal one, to choose a faster kernel; distributions check their arguments; einsum
+    of three tensors compares extents, to choose an order. What two masks of the same comparison choose has the same extent.
     """
     transformer, distribution = torch.nn.modules.transformer, torch.distributions.Distribution
     compare, validate = transformer._detect_is_causal_mask, distribution._validate_args
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
     distribution._validate_args = False
     try:
-        yield
+        with torch.backends.opt_einsum.flags(enabled=False), SameMasks():
+            yield
     finally:
         transformer._detect_is_causal_mask = compare
         distribution._validate_args = validate
@@ -283,6 +308,7 @@ def export(module, batch):
         with values_not_compared(), contextlib.redirect_stderr(written):
             program = torch.export.export(module, batch, dynamic_shapes=shapes, strict=False)
         sys.stderr.write(written.getvalue())
+        rewrite(program)
         decompose(program)
         return program
     except Exception as error:

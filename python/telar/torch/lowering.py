@@ -13,13 +13,17 @@ import torch
 from telar import _native
 from telar.torch.host import HostFunction, HostValue
 from telar.torch.operations import TRANSLATIONS
+from telar.torch.operations.indexing import numbers
 from telar.torch.operations.shaping import replaced
-from telar.torch.program import VIEWS, changes_numbers, is_conversion_to_float, is_in_place, is_size, moves_statistics, name_of, roots_of
+from telar.torch.program import VIEWS, changes_numbers, is_conversion_to_float, is_in_place, is_size, moves_statistics, name_of, roots_of, schema_arguments
 from telar.torch.values import Refusal, Repeated, Uniform, Value
 
 MOVES = {"cat", "stack", "to", "_to_copy", "clone", "contiguous", "expand"}  # integers that stay in the graph
 SHAPES_OF_NOTHING = {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "expand"}
 PROMOTING = {"add", "sub", "rsub", "mul", "div", "where", "maximum", "minimum", "pow", "atan2", "lerp", "addcmul", "xlogy"}
+TAKING_INTEGERS = VIEWS - {"expand", "expand_as", "diagonal"} | MOVES - {"expand"} | {
+    "embedding", "embedding_bag", "gather", "scatter", "scatter_add", "index", "index_select", "index_add",
+    "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss2d", "long", "int", "bool"}
 OF_EACH_ELEMENT = {"add", "sub", "rsub", "mul", "eq", "ne", "gt", "ge", "lt", "le", "logical_not", "logical_and", "logical_or", "bitwise_not",
                    "bitwise_and", "bitwise_or", "__and__", "__or__", "masked_fill", "where", "to", "_to_copy"}
 ADDITIVE = {"add", "sub", "rsub", "mul", "div", "neg"}
@@ -114,7 +118,7 @@ class Lowering:
     def like(self, id, total=None):
         """A value of the form that the current node's first tensor has."""
         form = self.form()
-        return Value(id, tuple(form.shape), not form.is_floating_point(), total)
+        return Value(id, tuple(form.shape), self.graph.is_integer(id), total)
 
     def form(self):
         form = self.node.meta["val"]
@@ -427,6 +431,8 @@ class Lowering:
             named = {key: self._used(value) for key, value in named.items()}
         if name in PROMOTING and self.form().is_floating_point():
             named = {key: self._as_float(key, value) for key, value in named.items()}
+        if node not in self.of_batch and name.rstrip("_") not in TAKING_INTEGERS:
+            named = torch.fx.node.map_aggregate(named, self._as_number)
         try:
             self.values[node] = translate(self, **named)
         except Refusal:
@@ -458,6 +464,12 @@ class Lowering:
             return value
         function = HostFunction(node, self.exported, lambda numbers, samples: numbers.float(), "float", self.node)
         return HostValue(function, tuple(node.meta["val"].shape), torch.float32, node=node)
+
+    def _as_number(self, value):
+        """An argument; positions and what the batch gives as integers as numbers, with which the graph computes."""
+        is_integer = isinstance(value, Value) and value.integer or (
+            isinstance(value, HostValue) and value.dtype in (torch.int64, torch.int32) and self._is_of_samples(value))
+        return numbers(self, value) if is_integer else value
 
     def _is_repeated(self, name, arguments):
         """Whether an operation of each element has constants that are repeated for each sample."""
@@ -540,19 +552,6 @@ RANDOM = {torch.ops.aten.randn.default, torch.ops.aten.rand.default, torch.ops.a
           torch.ops.aten.randn_like.default, torch.ops.aten.rand_like.default, torch.ops.aten.bernoulli.default,
           torch.ops.aten.bernoulli_.float, torch.ops.aten.dropout.default, torch.ops.aten.normal_.default,
           torch.ops.aten.uniform_.default, torch.ops.aten.randperm.default, torch.ops.aten.multinomial.default}
-
-
-def schema_arguments(target, arguments, keywords):
-    """The arguments by the names of the operation's schema, with its defaults."""
-    named = {}
-    for position, argument in enumerate(target._schema.arguments):
-        if position < len(arguments):
-            named[argument.name] = arguments[position]
-        elif argument.name in keywords:
-            named[argument.name] = keywords[argument.name]
-        elif argument.has_default_value():
-            named[argument.name] = argument.default_value
-    return named
 
 
 def scope_of(node):
