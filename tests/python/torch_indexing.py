@@ -50,6 +50,8 @@ OPERATIONS = {
     "several indices of each sample": lambda x, given: x[torch.arange(x.shape[0]).unsqueeze(1), (given > 0).long() - 2],
     "rows that it has found": lambda x: x[torch.arange(x.shape[0])[:, None], x.sum(2).topk(2, 1).indices],
     "once for each sample": lambda x: torch.bmm(x.repeat_interleave(2, 0), torch.arange(72.0).reshape(2, 6, 6).to(x).repeat(x.shape[0], 1, 1) / 40).reshape(-1, 10, 6),
+    "nearest pixels": lambda x, given: F.grid_sample(x.unsqueeze(1), 0.8 * given.reshape(-1, 1, 2, 2), mode="nearest", align_corners=True).squeeze(1),
+    "pixels of the batch": lambda x, given: F.grid_sample(x.unsqueeze(1), 0.8 * given.reshape(-1, 1, 2, 2), align_corners=True).squeeze(1),
     "integers of numbers": lambda x: x * (3 * x).long(),
     "truth of numbers": lambda x: x * torch.relu(x).bool(),
 }
@@ -204,7 +206,8 @@ def masked_regression():
         difference = torch.log(y[valid]) - torch.log(depth[valid])
         of_all = F.smooth_l1_loss(y[depth > 0.2], depth[depth > 0.2], beta=0.5) + F.mse_loss(y[valid], depth[valid])
         rows = depth.sum(1) > 1
-        return (difference**2).mean() + of_all + (y - depth)[rows].abs().sum() / rows.sum() + difference.abs().sum() / difference.shape[0]
+        other, ones = F.binary_cross_entropy_with_logits, torch.ones_like(y[valid])
+        return (difference**2).mean() + other(y[valid], ones) + of_all + (y - depth)[rows].abs().sum() / rows.sum() + difference.abs().sum() / difference.shape[0]
 
     return net, loss, lambda n: (torch.randn(n, 6), torch.relu(torch.randn(n, 6) + 0.5))
 
@@ -230,6 +233,83 @@ def masked_words():
         return torch.randint(0, 30, (n, 8)), torch.where(torch.rand(n, 8) < 0.4, -100, torch.randint(0, 7, (n, 8)))
 
     return Net(), loss, make
+
+
+@model
+def last_states():
+    """The last states of both directions, and a loss of which one part is a sum and another a mean."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm, self.head = nn.LSTM(6, 10, 2, batch_first=True, bidirectional=True), nn.Linear(20, 4)
+
+        def forward(self, x):
+            h = self.lstm(x)[1][0]
+            return self.head(torch.cat([h[-2], h[-1]], 1))
+
+    def loss(net, x, label):
+        scores = net(x)
+        return F.cross_entropy(scores, label, reduction="sum") + 0.1 * scores.square().mean() + scores.abs().sum() / x.shape[0]
+
+    return Net(), loss, lambda n: (torch.randn(n, 7, 6), torch.randint(0, 4, (n,)))
+
+
+@model
+def two_views():
+    """BYOL: two views of each sample through one batch norm, which moves its statistics twice in a step."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = nn.Sequential(nn.Linear(8, 12), nn.BatchNorm1d(12, momentum=0.3), nn.ReLU(), nn.Linear(12, 6))
+            self.predictor = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 6))
+
+        def forward(self, a, b):
+            first, second = self.encoder(a), self.encoder(2 * b + 1)
+            return self.predictor(first), self.predictor(second), first.detach(), second.detach()
+
+    def loss(net, a, b):
+        of_a, of_b, first, second = net(a, b)
+        return -(F.cosine_similarity(of_a, second).mean() + F.cosine_similarity(of_b, first).mean())
+
+    return Net(), loss, lambda n: (torch.randn(n, 8), torch.randn(n, 8))
+
+
+@model
+def spatial_transformer():
+    """Images that are turned and moved, each as a small network finds."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.places = nn.Sequential(nn.Conv2d(2, 4, 5, 2), nn.ReLU(), nn.Flatten(), nn.Linear(144, 6))
+            nn.init.normal_(self.places[-1].weight, 0, 0.03)
+            self.places[-1].bias.data.copy_(torch.tensor([1.2, 0.2, 0.1, -0.3, 0.9, 0.2]))
+            self.net = nn.Sequential(nn.Conv2d(4, 6, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 4))
+
+        def forward(self, x):
+            grid = F.affine_grid(self.places(x).view(-1, 2, 3), [x.shape[0], 2, 12, 10], align_corners=False)
+            turned = [F.grid_sample(x, grid, padding_mode=padding, align_corners=False) for padding in ("zeros", "border")]
+            return self.net(torch.cat(turned, 1))
+
+    return Net(), nn.CrossEntropyLoss(), lambda n: (torch.randn(n, 2, 16, 16), torch.randint(0, 4, (n,)))
+
+
+@model
+def spectra():
+    """Absolute values of a short-time Fourier transform, which PyTorch computes of the batch."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.head = nn.Conv1d(9, 12, 3), nn.Linear(12, 4)
+
+        def forward(self, x):
+            spectrum = torch.stft(x, 16, 8, window=torch.hann_window(16), return_complex=True, center=False).abs()
+            return self.head(self.conv(torch.log1p(spectrum)).relu().amax(2))
+
+    return Net(), nn.CrossEntropyLoss(), lambda n: (torch.randn(n, 64), torch.randint(0, 4, (n,)))
 
 
 @model

@@ -31,6 +31,7 @@ class Captured:
     same_in_evaluation: whether training and evaluation are the same program.
     output_is_tensor: whether the module returns one tensor.
     ignored: functions that say whether a batch has labels that a loss ignores and the graphs do not take.
+    calls: how often a step calls a batch norm, by the name of its running statistic.
     no_evaluation, no_prediction: why there is no loss in evaluation mode, and no prediction, or None.
     """
 
@@ -44,6 +45,7 @@ class Captured:
     same_in_evaluation: bool
     output_is_tensor: bool
     ignored: list = dataclasses.field(default_factory=list)
+    calls: dict = dataclasses.field(default_factory=dict)
     no_evaluation: str = None
     no_prediction: str = None
 
@@ -154,7 +156,8 @@ class Capture:
         named = [(name, types.get(name)) for name in self.names]
         return Captured(built, named, {name: (types[name], host[name]) for name in host}, held, mean,
                         evaluation.random is not None, training.random is not None, self.same_in_evaluation,
-                        self.output_is_tensor, training.ignored, no_evaluation, no_prediction)
+                        self.output_is_tensor, training.ignored, {name: len(calls) for name, calls in training.calls.items()},
+                        no_evaluation, no_prediction)
 
     def _loss(self, program, parameters, check):
         """The lowering whose graph adds the loss to its metric; whether it is a mean."""
@@ -285,18 +288,28 @@ def values_not_compared():
     """What PyTorch's own modules ask of values and extents, which cannot be exported, is left out.
 
     nn.Transformer compares its mask with a causal one, to choose a faster kernel; distributions check their arguments; einsum
-    of three tensors compares extents, to choose an order. What two masks of the same comparison choose has the same extent.
+    of three tensors compares extents, to choose an order. What two masks of the same comparison choose has the same extent. PyTorch 2.11
+    gives an LSTM's last states one axis more than they have.
     """
     transformer, distribution = torch.nn.modules.transformer, torch.distributions.Distribution
     compare, validate = transformer._detect_is_causal_mask, distribution._validate_args
+    recurrent = torch._decomp.decompositions
+    one_layer = recurrent.one_layer_lstm
+
+    def with_states(*arguments, **keywords):
+        output, states = one_layer(*arguments, **keywords)
+        return output, tuple(state.reshape(state.shape[-2:]) for state in states)
+
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
     distribution._validate_args = False
+    recurrent.one_layer_lstm = with_states
     try:
         with torch.backends.opt_einsum.flags(enabled=False), SameMasks():
             yield
     finally:
         transformer._detect_is_causal_mask = compare
         distribution._validate_args = validate
+        recurrent.one_layer_lstm = one_layer
 
 
 def export(module, batch):

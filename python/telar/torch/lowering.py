@@ -58,6 +58,7 @@ class Lowering:
         self.batch = None  # an input, for operations that need the number of samples
         self.roots = roots_of(exported.graph)
         self.declared = {}  # parameters and constants by name
+        self.calls = {}  # of batch norms in training, by their running statistics
         self.random = None
         self.permuted = {}  # id of a transposition -> (its source, order)
         self.inputs = {}
@@ -84,6 +85,7 @@ class Lowering:
                 self._translate(node)
             elif node in wanted and node.op != "placeholder":
                 raise Refusal(f"{node.op} of {node.target} cannot be translated")
+        self._accumulate_statistics()
         return self._used(self.values[result])
 
     def zeros_of_samples(self, like=None):
@@ -147,8 +149,9 @@ class Lowering:
             raise self.refusal("makes a tensor whose later extents depend on the batch")
         if not sizes or isinstance(sizes[0], int):
             return Value(self.emit("constant", [], {"shape": sizes or [1], "value": number}), tuple(shape))
-        if not self.is_batch(sizes[0]):
-            raise self.refusal("makes a tensor with several items for each sample in axis 0")
+        if not self.is_batch(sizes[0]):  # several items for each sample
+            each = Value(self.emit("fill", [self.batch], {"shape": [self.items(sizes[:1]), *sizes[1:]], "value": number}), ())
+            return Value(self.emit("reshape", [each], {"dims": [-1, *sizes[1:]]}), tuple(shape))
         return Value(self.emit("fill", [self.batch], {"shape": sizes[1:], "value": number}), tuple(shape))
 
     def is_batch(self, extent):
@@ -217,13 +220,26 @@ class Lowering:
         if momentum is None:
             raise self.refusal("has a momentum of None: the mean over all batches")
         for argument, value in statistics:
-            name = self.state_name(argument)
-            if name in self.declared:
-                raise self.refusal("is called twice in a step, so its statistics change twice")
-            self.declared[name] = None
-            self.parameters.add(name, "statistic", as_numbers(self.values[self.node.args[argument]]), momentum)
-            buffer = self.graph.statistic(name, self.graph.shape(value))
-            self.graph.add("accumulate", [buffer, value, x.id])
+            self.calls.setdefault(self.state_name(argument), []).append((argument, self.node, value, momentum, x.id))
+
+    def _accumulate_statistics(self):
+        """Adds to each running statistic r what its batch norm finds: r ← (1 − m) r + m v, once for each call in a step.
+
+        Two calls are one with the momentum M = 1 − (1 − m₁) (1 − m₂) and the value (m₁ (1 − m₂) v₁ + m₂ v₂) / M.
+        """
+        for name, calls in self.calls.items():
+            argument, node, *_, samples = calls[0]
+            kept, parts = 1.0, []
+            for _, _, value, momentum, _ in reversed(calls):
+                parts.insert(0, (value, kept * momentum))
+                kept *= 1 - momentum
+            total = calls[0][2] if len(calls) == 1 else None
+            for value, weight in parts if len(calls) > 1 else ():
+                part = self.graph.add("scale", [value], {"factor": weight / (1 - kept) if kept < 1 else 0.0})[0]
+                total = part if total is None else self.graph.add("add", [total, part])[0]
+            self.parameters.add(name, "statistic", as_numbers(self.values[node.args[argument]]), 1 - kept if len(calls) > 1 else calls[0][3])
+            buffer = self.graph.statistic(name, self.graph.shape(total))
+            self.graph.add("accumulate", [buffer, total, samples])
 
     def stays_zero(self, argument, row):
         """Whether a row of a parameter, which this operation does not train, is zero and nothing else trains it."""
@@ -371,7 +387,7 @@ class Lowering:
         if not any(isinstance(v, HostValue) or isinstance(v, Value) for v in inputs):
             return not all(isinstance(extent, int) for extent in form.shape) and name_of(node) not in SHAPES_OF_NOTHING and (
                 in_place or not form.is_floating_point() or name_of(node) not in TRANSLATIONS)
-        if any(isinstance(v, HostValue) for v in inputs) and not form.is_floating_point():
+        if any(isinstance(v, HostValue) and (v.dtype.is_complex or not form.is_floating_point()) for v in inputs):
             return True
         return name_of(node) not in TRANSLATIONS or (not form.is_floating_point() and name_of(node) not in VIEWS
                                                     and name_of(node) not in MOVES)

@@ -17,7 +17,7 @@ from telar.torch.program import name_of, schema_arguments
 aten = torch.ops.aten
 SOMEWHERE = 0.5  # in the place of what is left out: its logarithm, root and inverse are finite
 OF_EACH_ROW = {*OF_EACH_ELEMENT, "linear", "layer_norm", "embedding", "one_hot", "detach", "clone", "alias", "contiguous", "to", "_to_copy",
-               "pairwise_distance", "broadcast_tensors"}
+               "pairwise_distance", "broadcast_tensors", "ones_like", "zeros_like", "full_like"}
 ALONG_AXES = {"softmax", "log_softmax", "logsumexp", "sum", "mean", "amax", "amin", "argmax", "argmin", "unsqueeze", "select", "squeeze",
               "slice", "gather", "linalg_vector_norm", "var", "std", "cumsum", "cosine_similarity"}
 LOSSES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
@@ -94,10 +94,24 @@ class Choice:
             self.counts.append(node)
         elif name in LOSSES | OF_LABELS and self._option(node, "reduction") != NONE or name in ("sum", "mean") and self._is_of_all(node):
             self.ends.append(node)
+        elif not self._has_rows_first(node):
+            return False
         elif node.target is operator.getitem or name in OF_EACH_ROW | LOSSES | OF_LABELS or name in ALONG_AXES and self._leaves_rows(node):
             self.chosen.add(node)
         else:
             return False
+        return True
+
+    def _has_rows_first(self, node):
+        """Whether the chosen rows are axis 0 of the result, too: not those of a weight, nor those of a vector beside a matrix."""
+        name, chosen = name_of(node), [used for used in node.all_input_nodes if used in self.chosen]
+        if name in ("linear", "layer_norm", "embedding"):
+            return chosen == [node.args[1 if name == "embedding" else 0]]
+        if name in OF_LABELS:
+            return node.args[0] in chosen and node.args[1] in chosen
+        if name in OF_EACH_ELEMENT.keys() | LOSSES or name == "broadcast_tensors":
+            forms = [used.meta["val"] for used in node.all_input_nodes if isinstance(used.meta["val"], torch.Tensor)]
+            return len({used.meta["val"].dim() for used in chosen}) == 1 and chosen[0].meta["val"].dim() == max(form.dim() for form in forms)
         return True
 
     def _option(self, node, name):

@@ -39,6 +39,8 @@ def times_number(low, x, node, inverse=False):
 
 def sum_as_mean(low, x, node):
     """A sum over the samples as a mean of what is multiplied by the number of samples. node: an input."""
+    if x.id not in low.summands:
+        raise low.refusal("adds a sum over the samples to a mean over them; take the mean, or the sum, of both")
     count = low.from_batch(node, lambda value, samples: torch.full((samples,), float(samples)), "the number of samples", ())
     return total_times(low, x, count)
 
@@ -93,7 +95,8 @@ def add(low, self, other, alpha=1):
     a, b = low.value(self), low.value(scaled(low, other, alpha))
     totals = {value.total for value in (a, b)} - {None}
     if len(totals) > 1:
-        raise low.refusal("adds a sum over the samples to a mean over them; take the mean, or the sum, of both")
+        a, b = (sum_as_mean(low, value, low.first_input()) if value.total is Total.SUM else value for value in (a, b))
+        totals = {Total.MEAN}
     if not totals:
         return low.result("add", [a, b])
     total = totals.pop()

@@ -220,14 +220,22 @@ def are_different(node, axis, shape):
     """Whether the positions along an axis are those of a sort along it, or one alone."""
     if node.meta["val"].shape[axis] == 1:
         return True
-    while node.op == "call_function" and (name_of(node) in SAME_POSITIONS or (
-            name_of(node) == "unsqueeze" and node.args[1] % len(node.meta["val"].shape) > axis)):
+    while node.op == "call_function" and keeps_axis(node, axis):
         node = node.args[0]
     source = node.args[0] if node.target is operator.getitem else node
     if source.op != "call_function" or name_of(source) not in ("topk", "sort", "argsort"):
         return False
     dim = schema_arguments(source.target, source.args, source.kwargs)["dim"]
     return dim % len(source.args[0].meta["val"].shape) == axis
+
+
+def keeps_axis(node, axis):
+    """Whether the positions along an axis are some of those along the same axis of the first argument."""
+    shape, name = node.meta["val"].shape, name_of(node)
+    if name == "unsqueeze":
+        return node.args[1] % len(shape) > axis
+    before = node.args[0].meta["val"].shape if name in SAME_POSITIONS else ()
+    return len(before) == len(shape) and (name == "slice" or shape[axis] == before[axis])
 
 
 @translates("index_add")
