@@ -627,7 +627,8 @@ class Fit(unittest.TestCase):
         loader = [make(n) for n in (8, 8, 3)]
         optimizer, right = (torch.optim.SGD(m.parameters(), 0.05) for m in (module, other))
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
-        history = tt.fit(module, loss, optimizer, loader, epochs=2, validation=loader, scheduler=schedule, progress=False)
+        history = tt.fit(module, loss=loss, optimizer=optimizer, loader=loader, epochs=2, validation=loader, scheduler=schedule,
+                         progress=False)
         train(other, loss, right, loader)
         right.param_groups[0]["lr"] = 0.025
         losses = train(other, loss, right, loader)
@@ -1648,6 +1649,25 @@ class Hostile(unittest.TestCase):
             return self.fc(y[-1])
 
         self.run_step(forward, layers=lambda: {"rnn": nn.LSTM(4, 5), "fc": nn.Linear(5, 3)},
+                      batch=(torch.randn(6, 7, 4), torch.randint(0, 3, (6,))))
+
+    def test_last_states_of_layers_in_both_directions(self):
+        def forward(self, x):
+            _, (h, c) = self.rnn(self.fc(x))
+            return self.out(torch.cat([h[-1], c[-2]], 1))
+
+        self.run_step(forward, layers=lambda: {"fc": nn.Linear(4, 4), "rnn": nn.LSTM(4, 5, 2, batch_first=True, bidirectional=True),
+                                               "out": nn.Linear(10, 3)},
+                      batch=(torch.randn(6, 7, 4), torch.randint(0, 3, (6,))))
+
+    def test_states_of_an_encoder_begin_a_decoder(self):
+        def forward(self, x):
+            x = self.fc(x)
+            _, states = self.encoder(x)
+            return self.out(self.decoder(x, states)[0][:, -1])
+
+        self.run_step(forward, layers=lambda: {"fc": nn.Linear(4, 4), "encoder": nn.LSTM(4, 5, batch_first=True),
+                                               "decoder": nn.LSTM(4, 5, batch_first=True), "out": nn.Linear(5, 3)},
                       batch=(torch.randn(6, 7, 4), torch.randint(0, 3, (6,))))
 
     def test_rates_of_groups_that_part(self):

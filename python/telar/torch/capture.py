@@ -312,13 +312,30 @@ def values_not_compared():
         recurrent.one_layer_lstm = one_layer
 
 
+@contextlib.contextmanager
+def states_of_lstm():
+    """While it exports, PyTorch 2.11 gives the last states of an LSTM that is not the first layer an axis too many."""
+    decompositions = torch._decomp.decompositions
+    layer = decompositions.one_layer_lstm
+
+    def right(inp, hidden, *arguments, **options):
+        y, states = layer(inp, hidden, *arguments, **options)
+        return y, tuple(state.reshape(before.shape) for state, before in zip(states, hidden))
+
+    decompositions.one_layer_lstm = right
+    try:
+        yield
+    finally:
+        decompositions.one_layer_lstm = layer
+
+
 def export(module, batch):
     """The program of a module for any number of samples, in PyTorch's training IR."""
     extent = torch.export.Dim("batch", min=1)
     shapes = (tuple({0: extent} for _ in batch),)
     written = io.StringIO()  # of what fails, PyTorch writes the whole graph to stderr
     try:
-        with values_not_compared(), contextlib.redirect_stderr(written):
+        with values_not_compared(), states_of_lstm(), contextlib.redirect_stderr(written):
             program = torch.export.export(module, batch, dynamic_shapes=shapes, strict=False)
         sys.stderr.write(written.getvalue())
         rewrite(program)
