@@ -288,28 +288,18 @@ def values_not_compared():
     """What PyTorch's own modules ask of values and extents, which cannot be exported, is left out.
 
     nn.Transformer compares its mask with a causal one, to choose a faster kernel; distributions check their arguments; einsum
-    of three tensors compares extents, to choose an order. What two masks of the same comparison choose has the same extent. PyTorch 2.11
-    gives an LSTM's last states one axis more than they have.
+    of three tensors compares extents, to choose an order. What two masks of the same comparison choose has the same extent.
     """
     transformer, distribution = torch.nn.modules.transformer, torch.distributions.Distribution
     compare, validate = transformer._detect_is_causal_mask, distribution._validate_args
-    recurrent = torch._decomp.decompositions
-    one_layer = recurrent.one_layer_lstm
-
-    def with_states(*arguments, **keywords):
-        output, states = one_layer(*arguments, **keywords)
-        return output, tuple(state.reshape(state.shape[-2:]) for state in states)
-
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
     distribution._validate_args = False
-    recurrent.one_layer_lstm = with_states
     try:
         with torch.backends.opt_einsum.flags(enabled=False), SameMasks():
             yield
     finally:
         transformer._detect_is_causal_mask = compare
         distribution._validate_args = validate
-        recurrent.one_layer_lstm = one_layer
 
 
 @contextlib.contextmanager
