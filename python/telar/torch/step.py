@@ -202,10 +202,10 @@ class Step:
             for parameter in self._trained() & set(self._captured.tensors):
                 optimizers.set_state(self.optimizer, self._captured.tensors[parameter], slots.get(parameter, {}),
                                      self._step)
-            for layer in self.model.modules():
+            for name, layer in self.model.named_modules():
                 counter = getattr(layer, "num_batches_tracked", None)
                 if isinstance(counter, torch.Tensor):
-                    counter.fill_(self._step)
+                    counter.fill_(self._step * self._captured.calls.get(f"{name}.running_mean".removeprefix("."), 1))
 
         if self._recording is not None and self._last is not None:
             self._recording.require_same()

@@ -3,7 +3,7 @@
 import torch
 
 from telar.registry import Registry
-from telar.torch.operations import elementwise, shaping
+from telar.torch.operations import elementwise, indexing, shaping
 from telar.torch.operations.elementwise import scaled
 from telar.torch.operations.random import dropped
 from telar.torch.operations.shaping import reshaped
@@ -267,8 +267,9 @@ def embedding(low, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sp
         # The last layer's matrix may be the same table, and then the row does not stay zero.
         rest = None if low.stays_zero(0, padding_idx) else 1 - mask
         if not isinstance(indices, (torch.Tensor, Repeated, Uniform)):
-            vectors = low.result("embedding", [indices, table])
-            of_tokens = [None if of_rows is None else Value(low.emit("embedding", [indices, of_rows]), (*vectors.shape[:-1], 1))
+            tokens = indexing.indices(low, indices)
+            vectors = indexing.looked_up(low, table, tokens)
+            of_tokens = [None if of_rows is None else indexing.looked_up(low, low.value(of_rows), tokens)
                          for of_rows in (mask, rest)]
             return gradient_where(low, vectors, *of_tokens)
         table = gradient_where(low, table, mask, rest)
@@ -278,7 +279,7 @@ def embedding(low, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sp
         indices = Repeated(torch.full((1, *indices.shape[1:]), int(indices.number)), indices.shape)
     if isinstance(indices, Repeated):
         return shaping.expanded(low, shaping.rows(low, table, indices.tensor), tuple(low.form().shape))
-    return low.result("embedding", [indices, table])
+    return indexing.looked_up(low, table, indices)
 
 
 @translates("embedding_bag")
