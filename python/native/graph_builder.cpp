@@ -59,6 +59,8 @@ void bind_graph_builder(nb::module_& module) {
       .def("add", &add_operation, nb::arg("name"), nb::arg("inputs"), nb::arg("attributes") = nb::dict(),
            "Adds an operation of telar/io/model_operations.h; returns the ids of its results. -1 is an input "
            "that is left out.")
+      .def("is_integer",
+           [](const GraphBuilder& graph, ValueId id) { return type_of(graph, id).dtype == DType::i32; })
       .def("shape", [](const GraphBuilder& graph, ValueId id) { return type_of(graph, id).shape.dims(); })
       .def("output", &GraphBuilder::output)
       .def_prop_rw("scope", &GraphBuilder::scope, &GraphBuilder::set_scope,

@@ -12,9 +12,9 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-/// An element of a sample of an input.
+/// An element of a sample of an input, or a number that the graph computes.
 struct Origin {
-  const std::string* input = nullptr;
+  const std::string* input = nullptr;  ///< null: the graph computes it
   int64_t element = 0;
 };
 
@@ -48,6 +48,8 @@ class Origins {
       move_parts(node.inputs, node.outputs[0], node, [&](Origin& whole, Origin& part) { whole = part; });
     } else if (name == "transpose") {
       transpose(node);
+    } else if (name == "order" || name == "to_indices") {
+      at(node.outputs[0]).resize(static_cast<size_t>(shape(node.outputs[0]).elements()));
     } else {
       throw run_error("the integers of {} cannot be traced to the inputs", name);
     }
@@ -94,6 +96,7 @@ class Origins {
 
 void lower_limits(const std::vector<Origin>& origins, int64_t limit, IndexLimits& limits) {
   for (const Origin& origin : origins) {
+    if (origin.input == nullptr) continue;
     auto& of_input = limits[*origin.input];
     const auto element = static_cast<size_t>(origin.element);
     if (of_input.size() <= element) of_input.resize(element + 1, kNoLimit);

@@ -15,11 +15,13 @@
 #include "telar/graph/ops/conv2d.h"
 #include "telar/graph/ops/dropout.h"
 #include "telar/graph/ops/embedding.h"
+#include "telar/graph/ops/gather.h"
 #include "telar/graph/ops/layer_norm.h"
 #include "telar/graph/ops/linear.h"
 #include "telar/graph/ops/loss.h"
 #include "telar/graph/ops/math.h"
 #include "telar/graph/ops/matmul.h"
+#include "telar/graph/ops/order.h"
 #include "telar/graph/ops/pooling.h"
 #include "telar/graph/ops/random_normal.h"
 #include "telar/graph/ops/recurrent.h"
@@ -28,6 +30,7 @@
 #include "telar/graph/ops/softmax.h"
 #include "telar/graph/ops/stop_gradient.h"
 #include "telar/graph/ops/transpose.h"
+#include "telar/graph/ops/whole_numbers.h"
 
 namespace telar {
 
@@ -235,13 +238,14 @@ void add_weighted(std::vector<ModelOperation>& operations) {
       {"embedding", {kIndices, kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) {
          embedding(g, in[0], in[1]);
        }});
-  const std::vector<InputForm> recurrent{kNumbers,  kNumbers,  kNumbers,
-                                         kOptional, kOptional, kOptionalIndices};
-  operations.push_back({"lstm", recurrent, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) {
-                          lstm(g, in[0], recurrent_parameters(in), in[5]);
-                        }});
+  std::vector<InputForm> recurrent{kNumbers,  kNumbers,         kNumbers, kOptional,
+                                   kOptional, kOptionalIndices, kOptional};
   operations.push_back({"gru", recurrent, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) {
-                          gru(g, in[0], recurrent_parameters(in), in[5]);
+                          gru(g, in[0], recurrent_parameters(in), in[5], {.hidden = in[6]});
+                        }});
+  recurrent.push_back(kOptional);
+  operations.push_back({"lstm", recurrent, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) {
+                          lstm(g, in[0], recurrent_parameters(in), in[5], {.hidden = in[6], .cell = in[7]});
                         }});
 }
 
@@ -349,6 +353,31 @@ void add_reducing(std::vector<ModelOperation>& operations) {
                         }});
 }
 
+void add_indexing(std::vector<ModelOperation>& operations) {
+  operations.push_back({"order",
+                        {kNumbers},
+                        {axis(), integer("count", 1, kModelExtent), flag("descending")},
+                        [](GraphBuilder& g, const Ids& in, const Attributes& a) {
+                          order(g, in[0], a.integer("axis"), a.integer("count"), a.flag("descending"));
+                        }});
+  operations.push_back(
+      {"gather", {kNumbers, kIndices}, {axis()}, [](GraphBuilder& g, const Ids& in, const Attributes& a) {
+         gather(g, in[0], in[1], a.integer("axis"));
+       }});
+  operations.push_back({"scatter_add",
+                        {kIndices, kNumbers},
+                        {axis(), integer("extent", 1, kModelExtent)},
+                        [](GraphBuilder& g, const Ids& in, const Attributes& a) {
+                          scatter_add(g, in[0], in[1], a.integer("axis"), a.integer("extent"));
+                        }});
+  operations.push_back({"to_indices", {kNumbers}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) {
+                          to_indices(g, in[0]);
+                        }});
+  operations.push_back({"to_numbers", {kIndices}, {}, [](GraphBuilder& g, const Ids& in, const Attributes&) {
+                          to_numbers(g, in[0]);
+                        }});
+}
+
 const std::vector<ModelOperation>& operations() {
   static const std::vector<ModelOperation> all = [] {
     std::vector<ModelOperation> list;
@@ -359,6 +388,7 @@ const std::vector<ModelOperation>& operations() {
     add_normalising(list);
     add_shaping(list);
     add_reducing(list);
+    add_indexing(list);
     return list;
   }();
   return all;

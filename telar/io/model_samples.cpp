@@ -41,9 +41,9 @@ const std::set<std::string_view> kFirstAxisIsTheBatch = {
 const std::set<std::string_view> kOfEachItem = {"linear", "layer_norm", "embedding"};
 const std::set<std::string_view> kSums = {"cross_entropy", "mean_squared_error", "top_k_correct"};
 const std::set<std::string_view> kBroadcasting = {"add", "mul"};
-const std::set<std::string_view> kOfEachElement = {"scale", "exp", "log",   "sin",    "cos",
-                                                   "atan",  "erf", "log1p", "expm1",  "floor",
-                                                   "round", "pow", "clamp", "within", "stop_gradient"};
+const std::set<std::string_view> kOfEachElement = {
+    "scale", "exp",   "log", "sin",   "cos",    "atan",          "erf",        "log1p",     "expm1",
+    "floor", "round", "pow", "clamp", "within", "stop_gradient", "to_indices", "to_numbers"};
 
 class SampleTrace {
  public:
@@ -79,8 +79,10 @@ class SampleTrace {
     if (kBroadcasting.contains(name)) return broadcast(node);
     if (name == "scale") return of(node.inputs[0]);
     if (kOfEachElement.contains(name) || node.op->is_activation()) return of_each_element(node);
-    if (name == "softmax") return along(node, node.attributes.integer("axis"));
-    if (name == "split") return along(node, node.attributes.integer("axis"));
+    if (name == "softmax" || name == "split" || name == "order")
+      return along(of(node.inputs[0]), node.attributes.integer("axis"));
+    if (name == "gather") return gathered(node, of(node.inputs[0]), of(node.inputs[1]));
+    if (name == "scatter_add") return gathered(node, of(node.inputs[1]), of(node.inputs[0]));
     if (name == "concat") return concat(node);
     if (name == "matmul") return matmul(node);
     if (name == "reshape") return reshape(node);
@@ -97,12 +99,13 @@ class SampleTrace {
   }
 
   /// The first `batched` inputs have the samples in axis 0, and no other input depends on them (lengths of
-  /// sequences, sample ids do, one for each).
+  /// sequences, their initial states and sample ids do, one for each).
   Dependence of_rows(const Node& node, size_t batched) const {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
       if (id == kNoValue) continue;
-      const bool of_samples = i < batched || graph_.value(id).type.dtype == DType::i32;
+      const bool state = i > 5 && (node.op->name() == "lstm" || node.op->name() == "gru");
+      const bool of_samples = i < batched || state || graph_.value(id).type.dtype == DType::i32;
       if (of(id) != kRows && !(of(id) == kNone && !(i < batched))) return kMixed;
       if (of(id) == kRows && !of_samples) return kMixed;
     }
@@ -151,15 +154,19 @@ class SampleTrace {
   }
 
   /// Nothing passes between samples if the axis is another one.
-  Dependence along(const Node& node, int64_t axis) const {
-    const Dependence x = of(node.inputs[0]);
+  static Dependence along(const Dependence& x, int64_t axis) {
     return x.kind == Kind::rows && x.axis != static_cast<size_t>(axis) ? x : kMixed;
   }
 
   Dependence concat(const Node& node) const {
     for (const ValueId id : node.inputs)
       if (of(id) != of(node.inputs[0])) return kMixed;
-    return along(node, node.attributes.integer("axis"));
+    return along(of(node.inputs[0]), node.attributes.integer("axis"));
+  }
+
+  /// Numbers are moved along an axis by indices of the same sample, or by those that all samples have.
+  static Dependence gathered(const Node& node, const Dependence& numbers, const Dependence& indices) {
+    return indices == kNone || indices == numbers ? along(numbers, node.attributes.integer("axis")) : kMixed;
   }
 
   Dependence matmul(const Node& node) const {

@@ -17,12 +17,16 @@
 #include "telar/graph/ops/convert.h"
 #include "telar/graph/ops/dropout.h"
 #include "telar/graph/ops/embedding.h"
+#include "telar/graph/ops/gather.h"
 #include "telar/graph/ops/layer_norm.h"
 #include "telar/graph/ops/loss.h"
+#include "telar/graph/ops/math.h"
+#include "telar/graph/ops/order.h"
 #include "telar/graph/ops/reduce.h"
 #include "telar/graph/ops/reshape.h"
 #include "telar/graph/ops/softmax.h"
 #include "telar/graph/ops/transpose.h"
+#include "telar/graph/ops/whole_numbers.h"
 
 namespace telar::test {
 
@@ -278,6 +282,36 @@ TEST(CudaLoops, MakeNaNOfATokenThatIsNotInTheTable) {
   const Results results = run.run();
   for (size_t i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(results.at("y")[i]), i / 3 % 2 == 1) << i;
   EXPECT_EQ(run.find_non_finite(), "layer 'words' (embedding)");
+}
+
+TEST(CudaLoops, OrderAndGatherAsProcessorsDo) {
+  const auto compare = [](const BuildOutput& output, const Integers& integers) {
+    const Graph graph = with_gradients(output, DType::f32);
+    expect_alike(InputRun(graph, tested_device(), integers).run(),
+                 InputRun(graph, make_cpu_device(1, {}), integers).run(), 1e-6);
+  };
+  for (const int64_t count : {1, 3, 70}) {
+    for (const bool descending : {false, true}) {
+      compare(
+          [=](Build& b) {
+            const ValueId keys = b.builder.input("keys", {DType::f32, {6, 70, 5}}, false);
+            const ValueId some_alike = round(b.builder, scale(b.builder, keys, 4));
+            const ValueId places = order(b.builder, some_alike, 1, count, descending);
+            const ValueId y = gather(b.builder, b.input("x", {6, 70, 5}), places, 1);
+            const ValueId again = to_indices(b.builder, to_numbers(b.builder, places));
+            return scatter_add(b.builder, again, mul(b.builder, y, y), 1, 80);
+          },
+          {});
+    }
+  }
+  std::vector<int32_t> indices(2 * 9);
+  for (size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<int32_t>(i * i % 7);
+  compare(
+      [](Build& b) {
+        const ValueId shared = reshape(b.builder, b.integers("indices", {2, 9}), {1, 2, 9, 1});
+        return gather(b.builder, b.input("x", {3, 2, 7, 4}), shared, 2);
+      },
+      {{"indices", indices}});
 }
 
 TEST(CudaLoops, LoseAsProcessorsDo) {

@@ -220,6 +220,12 @@ const std::vector<Misuse>& misuses() {
          lstm(in.graph(), in.f32({4, 6}), {in.f32({8, 6}), in.f32({8, 2})}, kNoValue);
        },
        {"lstm", "[4, 6]", "[N, T, features]"}},
+      {"LstmThatBeginsWithAnotherState",
+       [](Inputs& in) {
+         lstm(in.graph(), in.f32({4, 3, 6}), {in.f32({8, 6}), in.f32({8, 2})}, kNoValue,
+              {.cell = in.f32({4, 3})});
+       },
+       {"lstm", "f32 [4, 3]", "f32 [4, 2]", "initial state"}},
       {"GruWithFourGates",
        [](Inputs& in) {
          gru(in.graph(), in.f32({4, 5, 6}), {in.f32({8, 6}), in.f32({8, 2})}, kNoValue);

@@ -16,20 +16,25 @@
 #include "telar/graph/ops/constant.h"
 #include "telar/graph/ops/conv2d.h"
 #include "telar/graph/ops/dropout.h"
+#include "telar/graph/ops/gather.h"
 #include "telar/graph/ops/linear.h"
 #include "telar/graph/ops/loss.h"
 #include "telar/graph/ops/math.h"
 #include "telar/graph/ops/matmul.h"
+#include "telar/graph/ops/order.h"
 #include "telar/graph/ops/random_normal.h"
+#include "telar/graph/ops/recurrent.h"
 #include "telar/graph/ops/reduce.h"
 #include "telar/graph/ops/reshape.h"
 #include "telar/graph/ops/softmax.h"
 #include "telar/graph/ops/stop_gradient.h"
 #include "telar/graph/ops/transpose.h"
+#include "telar/graph/ops/whole_numbers.h"
 #include "telar/io/model_operations.h"
 #include "telar/io/model_text.h"
 #include "telar/io/safetensors.h"
 #include "telar/nn/initialise.h"
+#include "telar/nn/initializers.h"
 #include "telar/nn/layers.h"
 #include "telar/nn/training_step.h"
 #include "telar/nn/zoo.h"
@@ -49,7 +54,10 @@ Model many_operations() {
     y = matmul(m, y, transpose(m, y, {0, 2, 1}));                      // [N, 4, 4]
     const auto parts = split(m, layer_norm(m, "norm", y), 2, {1, 3});  // [N, 4, 1], [N, 4, 3]
     y = concat(m, {parts[1], parts[0]}, 2);
-    y = gru(m, "gru", y, {.hidden = 3}).y;
+    const RecurrentResult states = gru(m, "gru", y, {.hidden = 3});
+    const RecurrentParameters weights{.weight_ih = m.parameter("weight_ih", {12, 3}, uniform_fan_in(3)),
+                                      .weight_hh = m.parameter("weight_hh", {12, 3}, uniform_fan_in(3))};
+    y = lstm(m, states.y, weights, kNoValue, {.hidden = states.hidden, .cell = states.hidden}).y;
     y = tanh(m, reduce_max(m, y, {1}));  // [N, 3]
     y = concat(m, {y, reduce_mean(m, flatten(m, silu(m, x)), {1}, true)}, 1);
     y = add(m, y, constant(m, 0.25, {4}));
@@ -62,6 +70,8 @@ Model many_operations() {
     y = add(m, sin(m, y), cos(m, y));
     y = add(m, atan(m, y), add(m, erf(m, y), log1p(m, sigmoid(m, y))));
     y = add(m, expm1(m, tanh(m, y)), add(m, floor(m, y), round(m, y)));
+    const ValueId places = to_indices(m, to_numbers(m, order(m, y, 1, 3, true)));
+    y = add(m, y, scatter_add(m, places, gather(m, y, places, 1), 1, 6));
     const ValueId kernel = m.parameter("kernel", {1, 6, 2, 2}, {});
     const ValueId image = reshape(m, y, {0, 1, 2, 3});
     const ConvTranspose2dOptions options{{.stride_h = 3, .stride_w = 2}, 1, 0};  // [N, 6, 6, 6]
@@ -359,6 +369,14 @@ TEST(ModelText, ALossMustBeASumOverTheSamples) {
     const ValueId each = cross_entropy_of_rows(b, reshape(b, y, {-1, 4}), reshape(b, tokens, {-1}), 0);
     return reduce_sum(b, mul(b, each, reshape(b, weights, {-1})), {});
   });
+  accepted([](B& b, ValueId y) {
+    const ValueId places = order(b, y, 2, 2, true);
+    return reduce_sum(b, scatter_add(b, places, gather(b, y, places, 2), 2, 4), {});
+  });
+  accepted([](B& b, ValueId y) {  // the same indices for all samples
+    const ValueId places = order(b, b.parameter("w", {DType::f32, {4}}), 0, 2, false);
+    return reduce_sum(b, gather(b, y, reshape(b, places, {1, 1, 2}), 2), {});
+  });
 
   const auto refused = [&](const std::function<ValueId(B&, ValueId)>& loss) {
     expect_error(
@@ -380,6 +398,12 @@ TEST(ModelText, ALossMustBeASumOverTheSamples) {
     return reduce_sum(b, matmul(b, rows, rows, true), {});
   });
   refused([](B& b, ValueId) { return constant(b, 1, {1}); });
+  refused([](B& b, ValueId y) { return reduce_sum(b, gather(b, y, order(b, y, 0, 1, true), 0), {}); });
+  // The indices belong to other samples than the numbers.
+  refused([](B& b, ValueId y) {
+    const ValueId steps = reshape(b, transpose(b, y, {1, 0, 2}), {-1, 4});
+    return reduce_sum(b, gather(b, steps, order(b, reshape(b, y, {-1, 4}), 1, 1, true), 1), {});
+  });
   // The labels belong to other samples than the logits.
   refused([](B& b, ValueId y) {
     const ValueId tokens = b.input("tokens", {DType::i32, {2, 3}}, true);

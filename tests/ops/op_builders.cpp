@@ -59,6 +59,8 @@ RecurrentParameters recurrent_parameters(const Given& g) {
   return {g["weight_ih"], g["weight_hh"], g["bias_ih"], g["bias_hh"]};
 }
 
+RecurrentStates initial_states(const Given& g) { return {g["hidden_before"], g["cell_before"]}; }
+
 Outputs build_batch_norm(GraphBuilder& b, const Given& g) {
   const BatchNormResult result = batch_norm(b, g["x"], g["gamma"], g["beta"], g.real("epsilon"));
   return {result.y, result.mean, result.variance};
@@ -71,12 +73,12 @@ Outputs build_concat(GraphBuilder& b, const Given& g) {
 }
 
 Outputs build_lstm(GraphBuilder& b, const Given& g) {
-  const RecurrentResult result = lstm(b, g["x"], recurrent_parameters(g), g["lengths"]);
+  const RecurrentResult result = lstm(b, g["x"], recurrent_parameters(g), g["lengths"], initial_states(g));
   return {result.y, result.hidden, result.cell};
 }
 
 Outputs build_gru(GraphBuilder& b, const Given& g) {
-  const RecurrentResult result = gru(b, g["x"], recurrent_parameters(g), g["lengths"]);
+  const RecurrentResult result = gru(b, g["x"], recurrent_parameters(g), g["lengths"], initial_states(g));
   return {result.y, result.hidden};
 }
 

@@ -22,6 +22,7 @@ import urllib.request
 import broker as brokers
 
 TELAR = sys.argv[1]
+CERTS = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "certs"
 MPI = dict(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
 
@@ -473,11 +474,16 @@ def a_server_that_ends_ends_the_run(broker, folder):
 
 
 class Elsewhere:
-    """Two parameter servers and workers that are started by themselves, as on other hosts. Their processes end with it."""
+    """Two parameter servers and workers that are started by themselves, as on other hosts; `tls`: with certificates.
+    Their processes end with it."""
 
-    def __init__(self, folder, topic):
+    def __init__(self, folder, topic, tls=False):
         self.folder, self.topic, self.processes = folder, topic, []
         (folder / "token").write_text("a-long-token-of-this-test\n", encoding="utf-8")
+        self.security = ["--token-file", str(folder / "token")]
+        if tls:
+            run(str(CERTS), str(folder / "certs"))
+            self.security += ["--certificates", str(folder / "certs")]
         self.servers = [self.serve("127.0.0.1:%d" % brokers.free_port()) for _ in range(2)]
 
     def __enter__(self):
@@ -490,7 +496,7 @@ class Elsewhere:
                 process.communicate()
 
     def _start(self, *words):
-        self.processes.append(start(*words, "--token-file", str(self.folder / "token")))
+        self.processes.append(start(*words, *self.security))
         return self.processes[-1]
 
     def serve(self, address, *words):
@@ -529,7 +535,7 @@ def servers_elsewhere_lose_nothing(broker, folder):
     telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"))
     for strategy in ("async_sgd", "downpour, push_every: 3", "sync_ps"):
         run_folder = folder / strategy.partition(",")[0]
-        with Elsewhere(folder, folder / "topic.yaml") as hosts:
+        with Elsewhere(folder, folder / "topic.yaml", tls=strategy == "async_sgd") as hosts:
 
             def reached(step, run_folder=run_folder):
                 return lambda: max(steps(run_folder), default=0) >= step or training.poll() is not None

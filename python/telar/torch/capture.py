@@ -17,6 +17,7 @@ from telar.torch.decomposition import decompose
 from telar.torch.lowering import Lowering
 from telar.torch.operations.elementwise import sum_as_mean
 from telar.torch.regions import inline
+from telar.torch.rewriting import rewrite
 from telar.torch.values import Refusal, Total, Value
 
 RESERVED = {"sample", "random", "learning_rate", "samples", "step"}
@@ -34,6 +35,7 @@ class Captured:
     same_in_evaluation: whether training and evaluation are the same program.
     output_is_tensor: whether the module returns one tensor.
     ignored: functions that say whether a batch has labels that a loss ignores and the graphs do not take.
+    calls: how often a step calls a batch norm, by the name of its running statistic.
     no_evaluation, no_prediction: why there is no loss in evaluation mode, and no prediction, or None.
     """
 
@@ -47,6 +49,7 @@ class Captured:
     same_in_evaluation: bool
     output_is_tensor: bool
     ignored: list = dataclasses.field(default_factory=list)
+    calls: dict = dataclasses.field(default_factory=dict)
     no_evaluation: str = None
     no_prediction: str = None
 
@@ -158,7 +161,8 @@ class Capture:
         named = [(name, types.get(name)) for name in self.names]
         return Captured(built, named, {name: (types[name], host[name]) for name in host}, held, mean,
                         evaluation.random is not None, training.random is not None, self.same_in_evaluation,
-                        self.output_is_tensor, training.ignored, no_evaluation, no_prediction)
+                        self.output_is_tensor, training.ignored, {name: len(calls) for name, calls in training.calls.items()},
+                        no_evaluation, no_prediction)
 
     def _loss(self, program, parameters, check):
         """The lowering whose graph adds the loss to its metric; whether it is a mean."""
@@ -264,23 +268,45 @@ def modes_kept(module):
             layer.training = mode
 
 
+class SameMasks(torch.overrides.TorchFunctionMode):
+    """Gives one tensor for comparisons that are the same, as of labels[labels > 0] and losses[labels > 0]."""
+
+    COMPARISONS = {name for comparison in ("gt", "ge", "lt", "le", "eq", "ne") for name in (comparison, f"__{comparison}__")}
+
+    def __init__(self):
+        super().__init__()
+        self.known = []  # (function, arguments, their versions, result, its version)
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        if getattr(function, "__name__", "") not in self.COMPARISONS or keywords:
+            return function(*arguments, **(keywords or {}))
+        versions = [argument._version for argument in arguments if isinstance(argument, torch.Tensor)]
+        for other, given, at, result, unchanged in self.known:
+            alike = all(a is b or (type(a) is type(b) and isinstance(a, (int, float)) and a == b) for a, b in zip(given, arguments))
+            if other is function and alike and at == versions and result._version == unchanged:
+                return result
+        result = function(*arguments)
+        self.known.append((function, arguments, versions, result, result._version))
+        return result
+
+
 @contextlib.contextmanager
 def values_not_compared():
-    """What PyTorch's own modules ask of values, which cannot be exported, is left out.
+    """What PyTorch's own modules ask of values and extents, which cannot be exported, is left out.
 
-    nn.Transformer compares its mask with a causal one, to choose a faster kernel; distributions check their arguments; the order
-    of the products of an einsum is chosen by the extents.
+    nn.Transformer compares its mask with a causal one, to choose a faster kernel; distributions check their arguments; einsum
+    of three tensors compares extents, to choose an order. What two masks of the same comparison choose has the same extent.
     """
     transformer, distribution = torch.nn.modules.transformer, torch.distributions.Distribution
-    compare, validate, order = transformer._detect_is_causal_mask, distribution._validate_args, torch.backends.opt_einsum.enabled
+    compare, validate = transformer._detect_is_causal_mask, distribution._validate_args
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
-    distribution._validate_args = torch.backends.opt_einsum.enabled = False
+    distribution._validate_args = False
     try:
-        yield
+        with torch.backends.opt_einsum.flags(enabled=False), SameMasks():
+            yield
     finally:
         transformer._detect_is_causal_mask = compare
         distribution._validate_args = validate
-        torch.backends.opt_einsum.enabled = order
 
 
 def place_of(error):
@@ -303,6 +329,23 @@ def drawn():
     return random.getstate(), kind, keys.tobytes(), tuple(rest)
 
 
+@contextlib.contextmanager
+def states_of_lstm():
+    """While it exports, PyTorch 2.11 gives the last states of an LSTM that is not the first layer an axis too many."""
+    decompositions = torch._decomp.decompositions
+    layer = decompositions.one_layer_lstm
+
+    def right(inp, hidden, *arguments, **options):
+        y, states = layer(inp, hidden, *arguments, **options)
+        return y, tuple(state.reshape(before.shape) for state, before in zip(states, hidden))
+
+    decompositions.one_layer_lstm = right
+    try:
+        yield
+    finally:
+        decompositions.one_layer_lstm = layer
+
+
 def export(module, batch):
     """The program of a module for any number of samples, in PyTorch's training IR."""
     extent = torch.export.Dim("batch", min=1)
@@ -310,10 +353,11 @@ def export(module, batch):
     written = io.StringIO()  # of what fails, PyTorch writes the whole graph to stderr
     before = drawn()
     try:
-        with values_not_compared(), contextlib.redirect_stderr(written):
+        with values_not_compared(), states_of_lstm(), contextlib.redirect_stderr(written):
             program = torch.export.export(module, batch, dynamic_shapes=shapes, strict=False)
         sys.stderr.write(written.getvalue())
         inline(program.graph, program.graph_module)
+        rewrite(program)
         decompose(program)
         return program
     except Refusal:

@@ -13,13 +13,17 @@ import torch
 from telar import _native
 from telar.torch.host import HostFunction, HostValue
 from telar.torch.operations import TRANSLATIONS
+from telar.torch.operations.indexing import numbers
 from telar.torch.operations.shaping import permuted, replaced
-from telar.torch.program import VIEWS, changes_numbers, is_conversion_to_float, is_in_place, is_size, moves_statistics, name_of, roots_of
+from telar.torch.program import VIEWS, changes_numbers, is_conversion_to_float, is_in_place, is_size, moves_statistics, name_of, roots_of, schema_arguments
 from telar.torch.values import Refusal, Repeated, Uniform, Value
 
 MOVES = {"cat", "stack", "to", "_to_copy", "clone", "contiguous", "expand"}  # integers that stay in the graph
 SHAPES_OF_NOTHING = {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "expand"}
 PROMOTING = {"add", "sub", "rsub", "mul", "div", "where", "maximum", "minimum", "pow", "atan2", "lerp", "addcmul", "xlogy"}
+TAKING_INTEGERS = VIEWS - {"expand", "expand_as", "diagonal"} | MOVES - {"expand"} | {
+    "embedding", "embedding_bag", "gather", "scatter", "scatter_add", "index", "index_select", "index_add",
+    "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss2d", "long", "int", "bool"}
 OF_EACH_ELEMENT = {"add", "sub", "rsub", "mul", "eq", "ne", "gt", "ge", "lt", "le", "logical_not", "logical_and", "logical_or", "bitwise_not",
                    "bitwise_and", "bitwise_or", "__and__", "__or__", "masked_fill", "where", "to", "_to_copy"}
 ADDITIVE = {"add", "sub", "rsub", "mul", "div", "neg"}
@@ -54,6 +58,7 @@ class Lowering:
         self.batch = None  # an input, for operations that need the number of samples
         self.roots = roots_of(exported.graph)
         self.declared = {}  # parameters and constants by name
+        self.calls = {}  # of batch norms in training, by their running statistics
         self.random = None
         self.permuted = {}  # id of a transposition -> (its source, order)
         self.inputs = {}
@@ -80,6 +85,7 @@ class Lowering:
                 self._translate(node)
             elif node in wanted and node.op != "placeholder":
                 raise Refusal(f"{node.op} of {node.target} cannot be translated")
+        self._accumulate_statistics()
         return self._used(self.values[result])
 
     def zeros_of_samples(self, like=None):
@@ -114,7 +120,7 @@ class Lowering:
     def like(self, id, total=None):
         """A value of the form that the current node's first tensor has."""
         form = self.form()
-        return Value(id, tuple(form.shape), not form.is_floating_point(), total)
+        return Value(id, tuple(form.shape), self.graph.is_integer(id), total)
 
     def form(self):
         form = self.node.meta["val"]
@@ -220,13 +226,26 @@ class Lowering:
             raise self.refusal("has a momentum of None: the mean over all batches")
         samples = x.id if self.is_batch(x.shape[0]) else self.emit("reshape", [x], {"dims": [-1, self.items(x.shape)]})
         for argument, value in statistics:
-            name = self.state_name(argument)
-            if name in self.declared:
-                raise self.refusal("is called twice in a step, so its statistics change twice")
-            self.declared[name] = None
-            self.parameters.add(name, "statistic", as_numbers(self.values[self.node.args[argument]]), momentum)
-            buffer = self.graph.statistic(name, self.graph.shape(value))
-            self.graph.add("accumulate", [buffer, value, samples])
+            self.calls.setdefault(self.state_name(argument), []).append((argument, self.node, value, momentum, samples))
+
+    def _accumulate_statistics(self):
+        """Adds to each running statistic r what its batch norm finds: r ← (1 − m) r + m v, once for each call in a step.
+
+        Two calls are one with the momentum M = 1 − (1 − m₁) (1 − m₂) and the value (m₁ (1 − m₂) v₁ + m₂ v₂) / M.
+        """
+        for name, calls in self.calls.items():
+            argument, node, *_, samples = calls[0]
+            kept, parts = 1.0, []
+            for _, _, value, momentum, _ in reversed(calls):
+                parts.insert(0, (value, kept * momentum))
+                kept *= 1 - momentum
+            total = calls[0][2] if len(calls) == 1 else None
+            for value, weight in parts if len(calls) > 1 else ():
+                part = self.graph.add("scale", [value], {"factor": weight / (1 - kept) if kept < 1 else 0.0})[0]
+                total = part if total is None else self.graph.add("add", [total, part])[0]
+            self.parameters.add(name, "statistic", as_numbers(self.values[node.args[argument]]), 1 - kept if len(calls) > 1 else calls[0][3])
+            buffer = self.graph.statistic(name, self.graph.shape(total))
+            self.graph.add("accumulate", [buffer, total, samples])
 
     def stays_zero(self, argument, row):
         """Whether a row of a parameter, which this operation does not train, is zero and nothing else trains it."""
@@ -389,7 +408,7 @@ class Lowering:
         if not any(isinstance(v, HostValue) or isinstance(v, Value) for v in inputs):
             return not all(isinstance(extent, int) for extent in form.shape) and name_of(node) not in SHAPES_OF_NOTHING and (
                 in_place or not form.is_floating_point() or name_of(node) not in TRANSLATIONS)
-        if any(isinstance(v, HostValue) for v in inputs) and not form.is_floating_point():
+        if any(isinstance(v, HostValue) and (v.dtype.is_complex or not form.is_floating_point()) for v in inputs):
             return True
         return name_of(node) not in TRANSLATIONS or (not form.is_floating_point() and name_of(node) not in VIEWS
                                                     and name_of(node) not in MOVES)
@@ -452,6 +471,8 @@ class Lowering:
             named = {key: self._used(value) for key, value in named.items()}
         if name in PROMOTING and self.form().is_floating_point():
             named = {key: self._as_float(key, value) for key, value in named.items()}
+        if node not in self.of_batch and name.rstrip("_") not in TAKING_INTEGERS:
+            named = torch.fx.node.map_aggregate(named, self._as_number)
         try:
             self.values[node] = translate(self, **named)
         except Refusal:
@@ -497,6 +518,12 @@ class Lowering:
             return value
         function = HostFunction(node, self.exported, lambda numbers, samples: numbers.float(), "float", self.node)
         return HostValue(function, tuple(node.meta["val"].shape), torch.float32, node=node)
+
+    def _as_number(self, value):
+        """An argument; positions and what the batch gives as integers as numbers, with which the graph computes."""
+        is_integer = isinstance(value, Value) and value.integer or (
+            isinstance(value, HostValue) and value.dtype in (torch.int64, torch.int32) and self._is_of_samples(value))
+        return numbers(self, value) if is_integer else value
 
     def _is_repeated(self, name, arguments):
         """Whether an operation of each element has constants that are repeated for each sample."""
@@ -584,19 +611,6 @@ RANDOM = {torch.ops.aten.randn.default, torch.ops.aten.rand.default, torch.ops.a
           torch.ops.aten.randn_like.default, torch.ops.aten.rand_like.default, torch.ops.aten.bernoulli.default,
           torch.ops.aten.bernoulli_.float, torch.ops.aten.dropout.default, torch.ops.aten.normal_.default,
           torch.ops.aten.uniform_.default, torch.ops.aten.randperm.default, torch.ops.aten.multinomial.default}
-
-
-def schema_arguments(target, arguments, keywords):
-    """The arguments by the names of the operation's schema, with its defaults."""
-    named = {}
-    for position, argument in enumerate(target._schema.arguments):
-        if position < len(arguments):
-            named[argument.name] = arguments[position]
-        elif argument.name in keywords:
-            named[argument.name] = keywords[argument.name]
-        elif argument.has_default_value():
-            named[argument.name] = argument.default_value
-    return named
 
 
 def scope_of(node):

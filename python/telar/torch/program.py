@@ -48,7 +48,9 @@ def may_view(node):
         return False
     if name_of(node) in CONVERSIONS:  # one to the same type gives the tensor itself
         return node.meta["val"].dtype == node.args[0].meta["val"].dtype
-    return name_of(node) in VIEWS or node.target is operator.getitem or is_in_place(node)
+    if node.target is operator.getitem:
+        return name_of(node.args[0]) in VIEWS  # other results of several tensors have memory of their own
+    return name_of(node) in VIEWS or is_in_place(node)
 
 
 def roots_of(graph):
@@ -85,3 +87,16 @@ def needed_until(node, last, graph):
         if not more:
             return wanted
         wanted |= needed_of(more)
+
+
+def schema_arguments(target, arguments, keywords):
+    """The arguments by the names of the operation's schema, with its defaults."""
+    named = {}
+    for position, argument in enumerate(target._schema.arguments):
+        if position < len(arguments):
+            named[argument.name] = arguments[position]
+        elif argument.name in keywords:
+            named[argument.name] = keywords[argument.name]
+        elif argument.has_default_value():
+            named[argument.name] = argument.default_value
+    return named

@@ -39,7 +39,8 @@ class Recorder(TorchDispatchMode):
         self.made = {}  # id of a result -> (the result, its number)
 
     def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        result = function(*arguments, **(keywords or {}))
+        masks = masks_in(function, arguments)
+        result = all_rows(arguments[0], masks) if masks else function(*arguments, **(keywords or {}))
         if function.namespace != "prim":  # questions about a tensor
             given = []
             tree_map_(lambda leaf: given.append(self._described(leaf)), (arguments, keywords or {}))
@@ -62,6 +63,19 @@ class Recorder(TorchDispatchMode):
                 return f"{form} of {leaf.item()}"
             values = leaf.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
         return f"{form} {hashlib.sha256(values.tobytes()).hexdigest()[:16]}"
+
+
+def masks_in(function, arguments):
+    """The masks among the index tensors of x[...], with their places."""
+    if function is not torch.ops.aten.index.Tensor:
+        return []
+    return [(place, mask) for place, mask in enumerate(arguments[1]) if mask is not None and mask.dtype == torch.bool]
+
+
+def all_rows(x, masks):
+    """x[mask] as if the mask chose everything: without its values nobody knows how many it chooses."""
+    place, mask = masks[0]
+    return x.new_empty((*x.shape[:place], mask.numel(), *x.shape[place + mask.dim():]))
 
 
 def caller():

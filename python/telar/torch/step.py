@@ -43,7 +43,7 @@ class Step:
         under strategies whose workers share batches; "auto" takes the first, or the second with a warning that says why.
     """
 
-    def __init__(self, model, loss, optimizer, /, *, strategy="single", threads=0, clip_norm=None, precision="f32",
+    def __init__(self, model, loss, optimizer, *, strategy="single", threads=0, clip_norm=None, precision="f32",
                  seed=0, check=True, engine="auto", servers=1,
                  **options):
         options = checked_options(strategy, precision, options)
@@ -200,10 +200,10 @@ class Step:
             for parameter in self._updated():
                 optimizers.set_state(self.optimizer, self._captured.tensors[parameter], slots.get(parameter, {}),
                                      self._step)
-            for layer in self.model.modules():
+            for name, layer in self.model.named_modules():
                 counter = getattr(layer, "num_batches_tracked", None)
                 if isinstance(counter, torch.Tensor):
-                    counter.fill_(self._step)
+                    counter.fill_(self._step * self._captured.calls.get(f"{name}.running_mean".removeprefix("."), 1))
 
         if self._recording is not None and self._last is not None:
             self._recording.require_same()

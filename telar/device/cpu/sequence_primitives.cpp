@@ -24,13 +24,13 @@ Desc weights_any(const RecurrentShape& shape, int64_t columns) {
 }
 
 dnnl::lstm_forward::primitive_desc lstm_forward_of(dnnl::prop_kind kind, const RecurrentShape& s) {
-  const dnnl::lstm_forward::desc desc(kind, kDirection, s.x(), Desc(), Desc(), weights_any(s, s.inputs),
+  const dnnl::lstm_forward::desc desc(kind, kDirection, s.x(), s.state(), s.state(), weights_any(s, s.inputs),
                                       weights_any(s, s.hidden), s.bias(), s.y(), s.state(), s.state());
   return {desc, sequence_attributes(), engine()};
 }
 
 dnnl::lbr_gru_forward::primitive_desc gru_forward_of(dnnl::prop_kind kind, const RecurrentShape& s) {
-  const dnnl::lbr_gru_forward::desc desc(kind, kDirection, s.x(), Desc(), weights_any(s, s.inputs),
+  const dnnl::lbr_gru_forward::desc desc(kind, kDirection, s.x(), s.state(), weights_any(s, s.inputs),
                                          weights_any(s, s.hidden), s.bias(), s.y(), s.state());
   return {desc, sequence_attributes(), engine()};
 }
@@ -78,18 +78,18 @@ RecurrentPrimitive recurrent_forward(bool training, const RecurrentShape& shape)
 RecurrentPrimitive recurrent_backward(const RecurrentShape& s) {
   const Desc weights_layer = weights_any(s, s.inputs);
   const Desc weights_iter = weights_any(s, s.hidden);
-  const Desc none;
   if (s.lstm) {
-    const dnnl::lstm_backward::desc desc(
-        kBackward, kDirection, s.x(), none, none, weights_layer, weights_iter, s.bias(), s.y(), s.state(),
-        s.state(), s.x(), none, none, weights_layer, weights_iter, s.bias(), s.y(), s.state(), s.state());
+    const dnnl::lstm_backward::desc desc(kBackward, kDirection, s.x(), s.state(), s.state(), weights_layer,
+                                         weights_iter, s.bias(), s.y(), s.state(), s.state(), s.x(),
+                                         s.state(), s.state(), weights_layer, weights_iter, s.bias(), s.y(),
+                                         s.state(), s.state());
     const dnnl::lstm_backward::primitive_desc pd(desc, sequence_attributes(), engine(),
                                                  lstm_forward_of(kTraining, s));
     return {pd, dnnl::lstm_backward(pd)};
   }
-  const dnnl::lbr_gru_backward::desc desc(kBackward, kDirection, s.x(), none, weights_layer, weights_iter,
-                                          s.bias(), s.y(), s.state(), s.x(), none, weights_layer,
-                                          weights_iter, s.bias(), s.y(), s.state());
+  const dnnl::lbr_gru_backward::desc desc(kBackward, kDirection, s.x(), s.state(), weights_layer,
+                                          weights_iter, s.bias(), s.y(), s.state(), s.x(), s.state(),
+                                          weights_layer, weights_iter, s.bias(), s.y(), s.state());
   const dnnl::lbr_gru_backward::primitive_desc pd(desc, sequence_attributes(), engine(),
                                                   gru_forward_of(kTraining, s));
   return {pd, dnnl::lbr_gru_backward(pd)};

@@ -23,7 +23,9 @@ dnnl::softmax_backward::primitive_desc softmax_backward(const Desc& y, int axis)
 /// The primitive chooses the layout of the result.
 dnnl::concat::primitive_desc concatenation(int axis, const std::vector<Desc>& parts);
 
-/// One recurrent layer in one direction, with zero initial states, f32.
+/// One recurrent layer in one direction, f32. Its primitives need initial states, even if these are zeros:
+/// without them, the backward pass of oneDNN 2.6 gives a wrong gradient of the recurrent weights for
+/// sequences that are stored as [T, N, ·].
 struct RecurrentShape {
   bool lstm = true;  ///< false: a GRU in linear-before-reset form, as in PyTorch
   int64_t steps = 0, batch = 0, inputs = 0, hidden = 0;
@@ -32,9 +34,12 @@ struct RecurrentShape {
   /// A GRU has a second bias for its new gate, inside the reset.
   int64_t bias_elements() const { return 4 * hidden; }
 
-  /// Stored as [N, T, ·], the engine's layout of sequences.
-  Desc x() const { return sequence(inputs); }
-  Desc y() const { return sequence(hidden); }
+  /// Stored as [T, N, ·]: for these, oneDNN computes the gradients of the weights as one product over all
+  /// steps; for [N, T, ·] it makes one for each step.
+  Desc x() const { return sequence(inputs, Tag::tnc); }
+  Desc y() const { return sequence(hidden, Tag::tnc); }
+  /// [N, T, features], the engine's layout of sequences.
+  Desc batch_first(int64_t features) const { return sequence(features, Tag::ntc); }
   /// [N, H].
   Desc state() const { return {{1, 1, batch, hidden}, dnnl::memory::data_type::f32, Tag::ldnc}; }
   Desc bias() const {
@@ -46,8 +51,8 @@ struct RecurrentShape {
   }
 
  private:
-  Desc sequence(int64_t features) const {
-    return {{steps, batch, features}, dnnl::memory::data_type::f32, Tag::ntc};
+  Desc sequence(int64_t features, Tag layout) const {
+    return {{steps, batch, features}, dnnl::memory::data_type::f32, layout};
   }
 };
 

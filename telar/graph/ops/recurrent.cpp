@@ -8,8 +8,9 @@ namespace telar {
 
 namespace {
 
-// Inputs of lstm and gru, in this order; biases and lengths may be absent.
-enum RecurrentInput : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths };
+// Inputs of lstm and gru, in this order; biases, lengths and initial states may be absent, and a GRU has no
+// cell.
+enum RecurrentInput : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths, kHidden, kCell };
 
 int64_t products(const Shape& x, const Shape& weight_ih, const Shape& weight_hh) {
   return product_of({x[0], x[1], weight_ih.elements() + weight_hh.elements()});
@@ -43,20 +44,31 @@ void check(std::string_view op, int64_t gates, const std::vector<TensorType>& in
     throw user_error("{}: lengths are {} for an input of {}; they must be i32 [N]", op,
                      inputs[kLengths].str(), x.str());
   }
+  const TensorType initial{x.dtype, {x.shape[0], weight_hh.shape[1]}};
+  for (size_t state = kHidden; state < inputs.size(); ++state) {
+    if (inputs[state].shape.rank() != 0 && inputs[state] != initial) {
+      throw user_error("{}: an initial state is {} for an input of {} and weight_hh of {}; it must be {}", op,
+                       inputs[state].str(), x.str(), weight_hh.shape.str(), initial.str());
+    }
+  }
 }
 
 class RecurrentBackwardOp final : public Op {
  public:
-  explicit RecurrentBackwardOp(std::string_view name) : name_(name) {}
+  RecurrentBackwardOp(std::string_view name, size_t states) : name_(name), states_(states) {}
   std::string_view name() const override { return name_; }
   bool bf16() const override { return true; }
-  // inputs: the six of forward, its outputs (y, hidden, cell if any, workspace), then the gradients of y,
+  // inputs: those of forward, its outputs (y, hidden, cell if any, workspace), then the gradients of y,
   // hidden and cell (if any), each possibly absent; outputs: dx, and in f32 dweight_ih, dweight_hh, dbias_ih,
-  // dbias_hh (those of the biases, [G·H], even without biases)
+  // dbias_hh (those of the biases, [G·H], even without biases), and dhidden and dcell (if any) of the initial
+  // states, even without these
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     const Shape& weight_ih = inputs[kWeightIh].shape;
     const TensorType bias{DType::f32, {weight_ih[0]}};
-    return {inputs[kX], {DType::f32, weight_ih}, {DType::f32, inputs[kWeightHh].shape}, bias, bias};
+    const Shape& weight_hh = inputs[kWeightHh].shape;
+    std::vector<TensorType> types{inputs[kX], {DType::f32, weight_ih}, {DType::f32, weight_hh}, bias, bias};
+    types.insert(types.end(), states_, {inputs[kX].dtype, {inputs[kX].shape[0], weight_hh[1]}});
+    return types;
   }
   int64_t multiply_adds(const std::vector<TensorType>& inputs, const std::vector<TensorType>&,
                         const Attributes&) const override {
@@ -65,6 +77,7 @@ class RecurrentBackwardOp final : public Op {
 
  private:
   std::string_view name_;
+  size_t states_;
 };
 
 class RecurrentOp final : public Op {
@@ -94,7 +107,8 @@ class RecurrentOp final : public Op {
     for (size_t i = 0; i + 1 < context.output_count(); ++i) inputs.push_back(context.output_gradient(i));
     const auto gradients = context.builder().add(backward_, inputs);
     for (size_t i = 0; i < gradients.size(); ++i) {
-      if (context.needs(i)) context.set(i, gradients[i]);
+      const size_t input = i < kLengths ? i : i + 1;
+      if (context.needs(input)) context.set(input, gradients[i]);
     }
   }
 
@@ -110,26 +124,30 @@ class RecurrentOp final : public Op {
   const RecurrentBackwardOp& backward_;
 };
 
-const RecurrentBackwardOp kLstmBackward("lstm_backward");
-const RecurrentBackwardOp kGruBackward("gru_backward");
+const RecurrentBackwardOp kLstmBackward("lstm_backward", 2);
+const RecurrentBackwardOp kGruBackward("gru_backward", 1);
 const RecurrentOp kLstm("lstm", 4, true, kLstmBackward);
 const RecurrentOp kGru("gru", 3, false, kGruBackward);
 
-std::vector<ValueId> inputs_of(ValueId x, const RecurrentParameters& parameters, ValueId lengths) {
-  return {x, parameters.weight_ih, parameters.weight_hh, parameters.bias_ih, parameters.bias_hh, lengths};
+std::vector<ValueId> inputs_of(ValueId x, const RecurrentParameters& parameters, ValueId lengths,
+                               const RecurrentStates& initial) {
+  return {x,       parameters.weight_ih, parameters.weight_hh, parameters.bias_ih, parameters.bias_hh,
+          lengths, initial.hidden};
 }
 
 }  // namespace
 
-RecurrentResult lstm(GraphBuilder& builder, ValueId x, const RecurrentParameters& parameters,
-                     ValueId lengths) {
-  const auto outputs = builder.add(kLstm, inputs_of(x, parameters, lengths));
+RecurrentResult lstm(GraphBuilder& builder, ValueId x, const RecurrentParameters& parameters, ValueId lengths,
+                     const RecurrentStates& initial) {
+  auto inputs = inputs_of(x, parameters, lengths, initial);
+  inputs.push_back(initial.cell);
+  const auto outputs = builder.add(kLstm, inputs);
   return {outputs[0], outputs[1], outputs[2]};
 }
 
-RecurrentResult gru(GraphBuilder& builder, ValueId x, const RecurrentParameters& parameters,
-                    ValueId lengths) {
-  const auto outputs = builder.add(kGru, inputs_of(x, parameters, lengths));
+RecurrentResult gru(GraphBuilder& builder, ValueId x, const RecurrentParameters& parameters, ValueId lengths,
+                    const RecurrentStates& initial) {
+  const auto outputs = builder.add(kGru, inputs_of(x, parameters, lengths, initial));
   return {outputs[0], outputs[1], kNoValue};
 }
 

@@ -8,7 +8,8 @@ namespace telar {
 
 namespace {
 
-using Layer = RecurrentResult (*)(GraphBuilder&, ValueId, const RecurrentParameters&, ValueId);
+using Layer = RecurrentResult (*)(GraphBuilder&, ValueId, const RecurrentParameters&, ValueId,
+                                  const RecurrentStates&);
 
 RecurrentResult stack(ModelBuilder& model, const std::string& name, ValueId x,
                       const RecurrentOptions& options, ValueId lengths, int64_t gates, Layer layer) {
@@ -33,7 +34,7 @@ RecurrentResult stack(ModelBuilder& model, const std::string& name, ValueId x,
       parameters.bias_ih = parameter("bias_ih", {rows});
       parameters.bias_hh = parameter("bias_hh", {rows});
     }
-    result = layer(model, x, parameters, lengths);
+    result = layer(model, x, parameters, lengths, {});
   }
   return result;
 }

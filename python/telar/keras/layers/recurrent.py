@@ -12,6 +12,7 @@ LAYERS = Registry()
 translates = LAYERS.translates
 LONGEST = 512  # steps that are written out, or have a mask
 PART = 256
+NO_LENGTHS = None  # an input of the engine's operations
 
 
 def matrix(low, variable, gates, exchanged):
@@ -155,9 +156,11 @@ def lstm(low, layer, x, initial_state=None, mask=None, training=None):
     weights = [matrix(low, cell.kernel, 4, False), matrix(low, cell.recurrent_kernel, 4, False)]
     bias = low.parameter(cell.bias) if cell.use_bias else None
 
+    begin = beginning(low, layer, initial_state, 2)
+
     def compute(x):
         both = [bias, low.ones((4 * cell.units,), 0.0)] if cell.use_bias else [None, None]
-        y, hidden, carry, *_ = low.emit("lstm", [x, *weights, *both], which=None)
+        y, hidden, carry, *_ = low.emit("lstm", [x, *weights, *both, NO_LENGTHS, *begin], which=None)
         last = (None, cell.units)
         return Value(y, (*x.shape[:2], cell.units)), [Value(hidden, last), Value(carry, last)]
 
@@ -171,9 +174,9 @@ def lstm(low, layer, x, initial_state=None, mask=None, training=None):
         hidden = low.mul(o, activated(low, carry, cell.activation))
         return hidden, [hidden, carry]
 
-    if is_usual(cell) and initial_state is None and not (mask is not None and layer.return_state):
+    if is_usual(cell) and (mask is None or initial_state is None and not layer.return_state):
         return at_once(low, layer, x, mask, compute)
-    return written_out(low, layer, low.linear(x, weights[0], bias), mask, beginning(low, layer, initial_state, 2), step)
+    return written_out(low, layer, low.linear(x, weights[0], bias), mask, begin, step)
 
 
 @translates("GRU")
@@ -191,8 +194,10 @@ def gru(low, layer, x, initial_state=None, mask=None, training=None):
     elif cell.use_bias:
         biases[0] = low.parameter(cell.bias, Layout((3, units), (0, 1), (3 * units,), 0))
 
+    begin = beginning(low, layer, initial_state, 1)
+
     def compute(x):
-        y, hidden, *_ = low.emit("gru", [x, *weights, *biases], which=None)
+        y, hidden, *_ = low.emit("gru", [x, *weights, *biases, NO_LENGTHS, *begin], which=None)
         return Value(y, (*x.shape[:2], units)), [Value(hidden, (None, units))]
 
     apart = low.parts(weights[1], 0, [2 * units, units]) if not cell.reset_after else None
@@ -210,9 +215,9 @@ def gru(low, layer, x, initial_state=None, mask=None, training=None):
         hidden = low.where(update, hidden, new)
         return hidden, [hidden]
 
-    if is_usual(cell) and initial_state is None:
+    if is_usual(cell) and (mask is None or initial_state is None):
         return at_once(low, layer, x, mask, compute)
-    return written_out(low, layer, low.linear(x, weights[0], biases[0]), mask, beginning(low, layer, initial_state, 1), step)
+    return written_out(low, layer, low.linear(x, weights[0], biases[0]), mask, begin, step)
 
 
 @translates("SimpleRNN")

@@ -1,7 +1,7 @@
 """The translations of ATen's operations, each by its name without the overload."""
 
-from telar.torch.operations import elementwise, layers, losses, random, reductions, shaping
+from telar.torch.operations import elementwise, indexing, layers, losses, random, reductions, sampling, shaping
 
 TRANSLATIONS = {}
-for _module in (elementwise, layers, losses, random, reductions, shaping):
+for _module in (elementwise, indexing, layers, losses, random, reductions, sampling, shaping):
     TRANSLATIONS |= _module.TRANSLATIONS

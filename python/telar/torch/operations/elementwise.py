@@ -39,6 +39,8 @@ def times_number(low, x, node, inverse=False):
 
 def sum_as_mean(low, x, node):
     """A sum over the samples as a mean of what is multiplied by the number of samples. node: an input."""
+    if x.id not in low.summands:
+        raise low.refusal("adds a sum over the samples to a mean over them; take the mean, or the sum, of both")
     count = low.from_batch(node, lambda value, samples: torch.full((samples,), float(samples)), "the number of samples", ())
     return total_times(low, x, count)
 
@@ -93,7 +95,8 @@ def add(low, self, other, alpha=1):
     a, b = low.value(self), low.value(scaled(low, other, alpha))
     totals = {value.total for value in (a, b)} - {None}
     if len(totals) > 1:
-        raise low.refusal("adds a sum over the samples to a mean over them; take the mean, or the sum, of both")
+        a, b = (sum_as_mean(low, value, low.first_input()) if value.total is Total.SUM else value for value in (a, b))
+        totals = {Total.MEAN}
     if not totals:
         return low.result("add", [a, b])
     total = totals.pop()
@@ -138,7 +141,7 @@ def mul(low, self, other):
 @translates("div", "divide", "true_divide")
 def div(low, self, other, rounding_mode=None):
     if rounding_mode is not None:
-        return ROUNDINGS[rounding_mode](low, quotient(low, self, other))
+        return rounded_quotient(low, self, other, rounding_mode)
     if isinstance(other, (int, float)):
         return mul(low, self, 1 / other)
     x = low.value(self)
@@ -403,15 +406,24 @@ def rounded(low, self, decimals=0):
 ROUNDINGS = {"floor": lambda low, x: of_one(low, "floor", x), "trunc": truncated}
 
 
+def rounded_quotient(low, a, b, mode):
+    """a / b, rounded by "floor" or "trunc"."""
+    if low.form().is_floating_point():
+        return ROUNDINGS[mode](low, quotient(low, a, b))
+    if mode != "floor" or not isinstance(b, int) or b <= 0:
+        raise low.refusal("divides whole numbers by what is not a positive constant, or rounds to zero")
+    return of_one(low, "floor", quotient(low, add(low, a, 0.5), b))  # rounding of the division crosses no whole number
+
+
 @translates("floor_divide")
 def divided_and_rounded(low, self, other):
-    return of_one(low, "floor", quotient(low, self, other))
+    return rounded_quotient(low, self, other, "floor")
 
 
 @translates("remainder", "fmod")
 def remainder(low, self, other):
     """x − y · floor(x / y), or trunc in place of floor."""
-    whole = ROUNDINGS["floor" if low.operation() == "remainder" else "trunc"](low, quotient(low, self, other))
+    whole = rounded_quotient(low, self, other, "floor" if low.operation() == "remainder" else "trunc")
     return add(low, self, scaled(low, times(low, whole, other), -1))
 
 

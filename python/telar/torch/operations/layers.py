@@ -3,7 +3,7 @@
 import torch
 
 from telar.registry import Registry
-from telar.torch.operations import elementwise, shaping
+from telar.torch.operations import elementwise, indexing, shaping
 from telar.torch.operations.elementwise import scaled
 from telar.torch.operations.random import dropped
 from telar.torch.operations.shaping import reshaped
@@ -314,8 +314,9 @@ def embedding(low, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sp
         # The last layer's matrix may be the same table, and then the row does not stay zero.
         rest = None if low.stays_zero(0, padding_idx) else 1 - mask
         if not isinstance(indices, (torch.Tensor, Repeated, Uniform)):
-            vectors = low.result("embedding", [indices, table])
-            of_tokens = [None if of_rows is None else Value(low.emit("embedding", [indices, of_rows]), (*vectors.shape[:-1], 1))
+            tokens = indexing.indices(low, indices)
+            vectors = indexing.looked_up(low, table, tokens)
+            of_tokens = [None if of_rows is None else indexing.looked_up(low, low.value(of_rows), tokens)
                          for of_rows in (mask, rest)]
             return gradient_where(low, vectors, *of_tokens)
         table = gradient_where(low, table, mask, rest)
@@ -325,7 +326,7 @@ def embedding(low, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sp
         indices = Repeated(torch.full((1, *indices.shape[1:]), int(indices.number)), indices.shape)
     if isinstance(indices, Repeated):
         return shaping.expanded(low, shaping.rows(low, table, indices.tensor), tuple(low.form().shape))
-    return low.result("embedding", [indices, table])
+    return indexing.looked_up(low, table, indices)
 
 
 @translates("embedding_bag")
@@ -532,11 +533,12 @@ def additive_mask(low, mask, is_bool):
 
 
 MOST_STEPS = 512  # of a recurrent layer whose steps are written out
+NO_LENGTHS = None  # an input of the engine's operations
 
 
 @translates("lstm", "gru", "rnn_tanh", "rnn_relu")
 def recurrent(low, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    """Layers of one or two directions. Those of Telar begin with zeros; the steps of others are written out."""
+    """Layers of one or two directions. LSTM and GRU are operations of Telar; the steps of others are written out."""
     kind = low.operation()
     states = hx if isinstance(hx, (list, tuple)) else [hx]
     x = low.value(input)
@@ -578,11 +580,11 @@ def one_direction(low, kind, x, weights, begin):
     """The hidden states [N, T, H] of x [N, T, I], and the last state [N, H] of each kind."""
     hidden = low.value(weights[1]).shape[1]
     last = (x.shape[0], hidden)
-    if kind in ("lstm", "gru") and all(state is None for state in begin):
-        y, *final = low.emit(kind, [x, *weights], which=None)
+    if kind in ("lstm", "gru"):
+        y, *final = low.emit(kind, [x, *weights, NO_LENGTHS, *begin], which=None)
         return Value(y, (*x.shape[:2], hidden)), [Value(id, last) for id in final[:len(begin)]]
     if x.shape[1] > MOST_STEPS:
-        raise low.refusal(f"has a state to begin with, or is not an LSTM or GRU, and more than {MOST_STEPS} steps")
+        raise low.refusal(f"is not an LSTM or GRU, and has more than {MOST_STEPS} steps")
     states = [low.ones(last, 0.0) if state is None else state for state in begin]
     outputs = []
     for step in shaping.parts(low, x, 1, [1] * x.shape[1]):

@@ -4,7 +4,7 @@ import torch
 
 from telar.registry import Registry
 from telar.torch.host import HostFunction, HostValue
-from telar.torch.operations import elementwise, reductions, shaping
+from telar.torch.operations import elementwise, indexing, reductions, shaping
 from telar.torch.operations.elementwise import scaled
 from telar.torch.values import Total, Value
 
@@ -77,7 +77,7 @@ class Labels:
             raise low.refusal("has weights of classes, or ignores some, and labels that PyTorch cannot compute of the batch alone")
         if not self.weighted and self.node in low.of_batch:
             low.ignored.append(has_ignored)
-        self.labels = self._of_host() if self.weighted or isinstance(labels, HostValue) else self._flat(low.value(labels))
+        self.labels = self._of_host() if self.weighted or isinstance(labels, HostValue) else self._flat(indexing.indices(low, labels))
 
     def losses(self, smoothing):
         """Of each row, without weights."""

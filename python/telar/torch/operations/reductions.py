@@ -65,22 +65,18 @@ def amin(low, self, dim=(), keepdim=False):
     return scaled(low, reduce(low, "reduce_max", scaled(low, low.value(self), -1), list(dim), keepdim), -1)
 
 
-@translates("min")
 def least(low, self, dim=None, keepdim=False, other=None):
-    """The values; positions of minima cannot be used."""
+    """The least elements along an axis, or of two tensors."""
     if other is not None:
         return TRANSLATIONS_OF_ELEMENTS["minimum"](low, self, other)
-    values = scaled(low, reduce(low, "reduce_max", scaled(low, low.value(self), -1), dim, keepdim), -1)
-    return values if dim is None else [values, None]
+    return scaled(low, reduce(low, "reduce_max", scaled(low, low.value(self), -1), dim, keepdim), -1)
 
 
-@translates("max")
 def greatest(low, self, dim=None, keepdim=False, other=None):
-    """The values; positions of maxima cannot be used."""
+    """The greatest elements along an axis, or of two tensors."""
     if other is not None:
         return TRANSLATIONS_OF_ELEMENTS["maximum"](low, self, other)
-    values = reduce(low, "reduce_max", self, dim, keepdim)
-    return values if dim is None else [values, None]
+    return reduce(low, "reduce_max", self, dim, keepdim)
 
 
 @translates("var", "std")
@@ -192,25 +188,6 @@ def cumulative_product(low, self, dim, dtype=None):
     for factor in shaping.parts(low, value, axis, [1] * value.shape[axis]):
         products.append(Value(low.emit("mul", [products[-1], factor]), factor.shape) if products else factor)
     return shaping.joined(low, products, axis) if len(products) > 1 else products[0]
-
-
-@translates("gather")
-def gather(low, self, dim, index, sparse_grad=False):
-    """One item along an axis for each place of the others, by indices that the batch alone gives."""
-    value, node = low.value(self), low.node_of("index")
-    axis = axis_of_one(low, value, dim)
-    items, extent = value.shape[1:], value.shape[axis]
-    if node not in low.of_batch or low.items(value.shape) != math.prod(items):
-        raise low.refusal("has indices that PyTorch cannot compute of the batch alone, or of another axis 0 than the samples")
-    if tuple(low.form().shape[1:]) != (*items[:axis - 1], 1, *items[axis:]):
-        raise low.refusal("takes several items of an axis, or some places only; take one item for each place of the other axes")
-
-    def chosen(index, samples):
-        return torch.zeros(*index.shape[:axis], extent, *index.shape[axis + 1:]).scatter_(axis, index, 1.0)
-
-    ones = low.from_batch(node, chosen, f"one-hot of {extent} along {axis}", tuple(items))
-    product = Value(low.emit("mul", [value, ones]), value.shape)
-    return low.result("reduce_sum", [product], {"axes": [axis], "keep_dims": True})
 
 
 @translates("softmax")

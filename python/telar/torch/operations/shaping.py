@@ -3,9 +3,8 @@
 import torch
 
 from telar.registry import Registry
-from telar.torch.host import HostValue
+from telar.torch.operations import elementwise
 from telar.torch.operations.elementwise import scaled
-from telar.torch.program import name_of
 from telar.torch.values import Repeated, Uniform, Value
 
 TRANSLATIONS = Registry()
@@ -55,18 +54,8 @@ def replaced(low, value, new, name, options):
 
 @translates("detach")
 def detach(low, self):
-    """The same numbers, through which no gradient passes."""
-    return low.result("stop_gradient", [self])
-
-
-@translates("index_select")
-def index_select(low, self, dim, index):
-    """Items of an axis by constant indices."""
-    value = low.value(self)
-    axis = dim % value.rank
-    if not isinstance(index, torch.Tensor) or not isinstance(value.shape[axis], int):
-        raise low.refusal("has indices that depend on the samples")
-    return along(low, value, axis, torch.nn.functional.one_hot(index, value.shape[axis]).float().T.contiguous())
+    """The same numbers, through which no gradient passes; whole numbers have none."""
+    return self if isinstance(self, Value) and self.integer else low.result("stop_gradient", [self])
 
 
 @translates("contiguous", "clone", "alias", "lift_fresh_copy", "lift_fresh")
@@ -74,16 +63,22 @@ def same(low, self, **_):
     return self if isinstance(self, Uniform) else low.value(self)
 
 
-@translates("to", "_to_copy", "type_as", "float")
+@translates("to", "_to_copy", "type_as", "float", "long", "int", "bool")
 def convert(low, self, **_):
     """Conversions between types that are one to Telar. An integer input that is only converted is f32 at once."""
-    to = low.form().dtype
+    to, source = low.form().dtype, low.node_of("self").meta["val"].dtype
     if isinstance(self, Uniform):
         return self if to.is_floating_point else Uniform(float(int(self.number)), self.shape)
     value = low.value(self)
-    if value.integer != (not to.is_floating_point) or to in (torch.float16, torch.bfloat16, torch.float64):
+    is_of_batch = low.node in low.of_batch  # whose integers PyTorch computes
+    if to in (torch.float16, torch.bfloat16, torch.float64) or (is_of_batch and value.integer != (not to.is_floating_point)):
         raise low.refusal(f"converts to {to}; Telar computes in float32 (precision='bf16' is an option of Step)")
-    return value
+    if to.is_floating_point:
+        return Value(low.emit("to_numbers", [value]), value.shape) if value.integer else value
+    if to == torch.bool and source != torch.bool:
+        number = Value(low.emit("to_numbers", [value]), value.shape) if value.integer else value
+        return elementwise.inverted(low, elementwise.of_one(low, "within", number, {"least": 0.0, "most": 0.0}))
+    return elementwise.truncated(low, value) if source.is_floating_point else value
 
 
 @translates("copy")
@@ -177,16 +172,21 @@ def repeat(low, self, repeats):
     for axis, times in enumerate(repeats):
         if isinstance(times, int) and times == 1:
             continue
-        if not isinstance(times, int):  # the samples
-            apart = reshaped(low, value, (*value.shape[:axis], 1, *value.shape[axis:]))
-            each = expanded(low, apart, (*value.shape[:axis], times, *value.shape[axis:]))
-            value = reshaped(low, each, (*value.shape[:axis], times * value.shape[axis], *value.shape[axis + 1:]))
-            continue
-        if value.shape[axis] == 1:
+        if not isinstance(times, int):
+            value = once_for_each_sample(low, value, axis, times)
+        elif value.shape[axis] == 1:
             value = expanded(low, value, tuple(times if i == axis else e for i, e in enumerate(value.shape)))
         else:
             value = joined(low, [value] * times, axis)
     return value
+
+
+def once_for_each_sample(low, value, axis, times):
+    """What does not depend on the samples, as often along axis 0 as there are samples."""
+    if axis or not low.is_batch(times) or not all(isinstance(extent, int) for extent in value.shape):
+        raise low.refusal("repeats a tensor in another axis than the first as often as there are samples, or that of the samples")
+    apart = expanded(low, reshaped(low, value, (1, *value.shape)), (low.batch.shape[0], *value.shape))
+    return reshaped(low, apart, (times * value.shape[0], *value.shape[1:]))
 
 
 def parts(low, value, axis, sizes):
@@ -341,58 +341,6 @@ def padded_by_itself(low, x, pad, mode):
             eye = torch.eye(result.shape[axis]).unsqueeze(0)
             result = along(low, result, axis, torch.nn.functional.pad(eye, tuple(pad[2 * i:2 * i + 2]), mode=mode)[0])
     return result
-
-
-@translates("index")
-def index(low, self, indices):
-    """Items of neighbouring axes by constant indices, as a product with zeros and ones."""
-    value = low.value(self)
-    first = next(axis for axis, chosen in enumerate(indices) if chosen is not None)
-    constants = indices[first:]
-    nodes = low.node_of("indices")
-    if first == 0 and len(constants) == 2 and name_of(nodes[0]) == "arange" and low.is_batch(value.shape[0]) and (
-            low.is_batch(nodes[0].meta["val"].shape[0])):
-        return one_of_each_sample(low, value, nodes)
-    if first == 0 and len(constants) == 1 and value.rank > 1 and all(isinstance(extent, int) for extent in value.shape):
-        chosen = constants[0]
-        of_samples = isinstance(chosen, HostValue) and chosen.dtype in (torch.int64, torch.int32) or (
-            isinstance(chosen, Value) and chosen.integer)
-        if of_samples:
-            return rows_of_samples(low, value, low.value(chosen))
-    if any(not isinstance(chosen, torch.Tensor) or chosen.dtype == torch.bool for chosen in constants):
-        raise low.refusal("has indices that depend on the samples, masks, or indices with gaps between them")
-    axes = value.shape[first:len(indices)]
-    if any(not isinstance(extent, int) for extent in axes):
-        raise low.refusal("takes some of the samples; each sample must be computed by itself")
-    place = torch.zeros((), dtype=torch.long)
-    for chosen, extent in zip(constants, axes):
-        place = place * extent + chosen % extent
-    together = value if len(axes) == 1 else reshaped(
-        low, value, (*value.shape[:first], product(axes), *value.shape[len(indices):]))
-    if first == 0:
-        return rows(low, together, place)
-    one_hot = torch.nn.functional.one_hot(place.reshape(-1), product(axes)).float().T.contiguous()
-    return reshaped(low, along(low, together, first, one_hot), tuple(low.form().shape))
-
-
-def one_of_each_sample(low, value, nodes):
-    """value[arange(N), chosen]: the item of axis 1 that the batch gives for each sample."""
-    chosen, extent = nodes[1], value.shape[1]
-    if chosen not in low.of_batch or chosen.meta["val"].dim() != 1 or not isinstance(extent, int) or (
-            len(nodes[0].args) > 1 and nodes[0].args[0] != 0):
-        raise low.refusal("has indices that PyTorch cannot compute of the batch alone, or several for a sample")
-    ones = low.from_batch(chosen, lambda index, samples: torch.nn.functional.one_hot(index % extent, extent).float(),
-                          f"one-hot of {extent}", (extent,))
-    aligned = reshaped(low, ones, (value.shape[0], extent, *[1] * (value.rank - 2)))
-    product_of = Value(low.emit("mul", [value, aligned]), value.shape)
-    return low.result("reduce_sum", [product_of], {"axes": [1], "keep_dims": False})
-
-
-def rows_of_samples(low, table, chosen):
-    """table[chosen], for indices of samples; table: [K, ...] without samples."""
-    flat = reshaped(low, table, (table.shape[0], product(table.shape[1:])))
-    found = Value(low.emit("embedding", [chosen, flat]), (*chosen.shape, flat.shape[1]))
-    return reshaped(low, found, (*chosen.shape, *table.shape[1:]))
 
 
 def rows(low, table, chosen):

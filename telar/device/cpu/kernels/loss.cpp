@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "telar/core/error.h"
 #include "telar/core/simd.h"
 #include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/kernels/common/exponential.h"
@@ -66,6 +67,15 @@ double cross_entropy_of(const float* log_probabilities, int64_t classes, int32_t
   return own - smoothing * all / static_cast<double>(classes);
 }
 
+/// Labels of the batch are checked before a step; a graph may also compute some.
+void check_labels(const int32_t* labels, int64_t rows, int64_t classes, const std::string& scope) {
+  for (int64_t r = 0; r < rows; ++r) {
+    if (labels[r] >= 0 && labels[r] < classes) continue;
+    throw user_error("layer '{}': label {} of row {}; there are {} classes, so labels are 0 to {}", scope,
+                     labels[r], r, classes, classes - 1);
+  }
+}
+
 /// Of all rows together, or of each.
 void lower_cross_entropy(Lowering& lowering, const Node& node) {
   const int64_t rows = lowering.shape(node.inputs[0])[0];
@@ -76,9 +86,10 @@ void lower_cross_entropy(Lowering& lowering, const Node& node) {
                                     lowering.plain_region(node.inputs[1])};
   const std::vector<RegionId> writes{lowering.define_plain(node.outputs[0]),
                                      lowering.define_plain(node.outputs[1])};
-  lowering.function(reads, writes, [=](const Pointers& p) {
+  lowering.function(reads, writes, [=, scope = node.scope](const Pointers& p) {
     const auto* logits = p.get<const float>(0);
     const auto* labels = p.get<const int32_t>(1);
+    check_labels(labels, rows, classes, scope);
     auto* log_probabilities = p.get<float>(3);
     parallel_for(rows, std::max<int64_t>(1, kExponentialsAThread / classes), [=](int64_t begin, int64_t end) {
       log_softmax_rows(logits + begin * classes, log_probabilities + begin * classes, end - begin, classes);
@@ -152,8 +163,9 @@ void lower_top_k_correct(Lowering& lowering, const Node& node) {
   const int64_t classes = lowering.shape(node.inputs[0])[1];
   const int64_t k = node.attributes.integer("k");
   lowering.function({lowering.plain_region(node.inputs[0]), lowering.plain_region(node.inputs[1])},
-                    {lowering.define_plain(node.outputs[0])}, [=](const Pointers& p) {
+                    {lowering.define_plain(node.outputs[0])}, [=, scope = node.scope](const Pointers& p) {
                       const auto* labels = p.get<const int32_t>(1);
+                      check_labels(labels, rows, classes, scope);
                       int64_t correct = 0;
                       for (int64_t r = 0; r < rows; ++r) {
                         const float* row = p.get<const float>(0) + r * classes;

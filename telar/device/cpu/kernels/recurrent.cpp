@@ -21,7 +21,7 @@ namespace telar::cpu {
 namespace {
 
 /// Inputs of the graph's operations (telar/graph/ops/recurrent.cpp).
-enum Input : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths, kInputs };
+enum Input : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths, kHiddenBefore, kCellBefore };
 
 /// What the forward pass keeps for the backward one.
 enum Saved : size_t { kWorkspace, kLayerInput, kLayerOutput, kHidden, kCell, kPackedIh, kPackedHh, kBias };
@@ -68,12 +68,28 @@ RegionId packed_weights(Lowering& lowering, const RecurrentLayer& layer, ValueId
   return to;
 }
 
+RegionId initial_state(Lowering& lowering, const RecurrentShape& shape, ValueId value) {
+  return lowering.view(given_or_zeros(lowering, value, {shape.batch, shape.hidden}), shape.state());
+}
+
 RegionId in_layout(Lowering& lowering, RegionId weights, const Desc& as, const Desc& wanted) {
   const RegionId from = lowering.view(weights, as);
   if (as == wanted) return from;
   const RegionId to = lowering.temporary(wanted);
   lowering.reorder(from, to);
   return to;
+}
+
+/// [N, T, features] as the primitives read it, [T, N, features].
+RegionId time_first(Lowering& lowering, const RecurrentShape& shape, RegionId sequence, const Desc& wanted) {
+  const RegionId to = lowering.temporary(wanted);
+  lowering.reorder(lowering.view(sequence, shape.batch_first(wanted.dims()[2])), to);
+  return to;
+}
+
+void to_batch_first(Lowering& lowering, const RecurrentShape& shape, RegionId from, RegionId to,
+                    int64_t features) {
+  lowering.reorder(from, lowering.view(to, shape.batch_first(features)));
 }
 
 void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId workspace) {
@@ -93,6 +109,8 @@ void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId
     });
     x = widened;
   }
+  const RegionId x_steps = time_first(lowering, shape, x, shape.x());
+  const RegionId y_steps = lowering.temporary(shape.y());
   const RegionId packed_ih = packed_weights(lowering, layer, node.inputs[kWeightIh], layer.inputs, true);
   const RegionId packed_hh = packed_weights(lowering, layer, node.inputs[kWeightHh], layer.hidden, false);
   const RegionId bias = f32_temporary(lowering, {shape.bias_elements()});
@@ -102,8 +120,7 @@ void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId
                       join_biases(layer, p.get<const float>(0), p.get<const float>(1), p.get<float>(2));
                     });
 
-  // With lengths, the primitive's own y and state are kept separately: the backward pass reads them
-  // unmodified.
+  // With lengths, the primitive's own state is kept separately: the backward pass reads it unmodified.
   const F32Result y_result(lowering, y);
   const F32Result hidden_result(lowering, hidden);
   const RegionId y_raw = layer.lengths ? f32_temporary(lowering, lowering.shape(y)) : y_result.region;
@@ -114,18 +131,23 @@ void lower_recurrent(Lowering& lowering, const Node& node, ValueId cell, ValueId
   const RegionId cell_raw = layer.lstm ? cell_result->region : -1;
   const RegionId saved = training ? lowering.temporary(forward.pd.workspace_desc()) : -1;
 
-  Arguments arguments{{DNNL_ARG_SRC_LAYER, lowering.view(x, shape.x())},
+  Arguments arguments{{DNNL_ARG_SRC_LAYER, x_steps},
+                      {DNNL_ARG_SRC_ITER, initial_state(lowering, shape, node.inputs[kHiddenBefore])},
                       {DNNL_ARG_WEIGHTS_LAYER, in_layout(lowering, packed_ih, shape.weights(shape.inputs),
                                                          forward.pd.weights_layer_desc())},
                       {DNNL_ARG_WEIGHTS_ITER, in_layout(lowering, packed_hh, shape.weights(shape.hidden),
                                                         forward.pd.weights_iter_desc())},
                       {DNNL_ARG_BIAS, lowering.view(bias, shape.bias())},
-                      {DNNL_ARG_DST_LAYER, lowering.view(y_raw, shape.y())},
+                      {DNNL_ARG_DST_LAYER, y_steps},
                       {DNNL_ARG_DST_ITER, lowering.view(hidden_raw, shape.state())},
                       {DNNL_ARG_WORKSPACE, saved}};
-  if (layer.lstm) arguments.emplace_back(DNNL_ARG_DST_ITER_C, lowering.view(cell_raw, shape.state()));
+  if (layer.lstm) {
+    arguments.emplace_back(DNNL_ARG_SRC_ITER_C, initial_state(lowering, shape, node.inputs[kCellBefore]));
+    arguments.emplace_back(DNNL_ARG_DST_ITER_C, lowering.view(cell_raw, shape.state()));
+  }
   lowering.primitive(forward.pd, forward.primitive, std::move(arguments));
-  lowering.attach(workspace, {saved, x, y_raw, hidden_raw, cell_raw, packed_ih, packed_hh, bias});
+  to_batch_first(lowering, shape, y_steps, y_raw, layer.hidden);
+  lowering.attach(workspace, {saved, x_steps, y_steps, hidden_raw, cell_raw, packed_ih, packed_hh, bias});
 
   if (layer.lengths) {
     lowering.function({y_raw, lengths}, {y_result.region, hidden_result.region}, [=](const Pointers& p) {
@@ -156,9 +178,10 @@ void unpack_weights_gradient(Lowering& lowering, const RecurrentLayer& layer, Re
 void lower_recurrent_backward(Lowering& lowering, const Node& node) {
   const bool lstm = node.op->name().starts_with("lstm");
   const size_t states = lstm ? 2 : 1;
-  const ValueId cell = lstm ? node.inputs[kInputs + 2] : kNoValue;
-  const auto& saved = lowering.attached(node.inputs[kInputs + 1 + states]);
-  const ValueId* gradients = &node.inputs[kInputs + 2 + states];  // of y, hidden, cell
+  const ValueId* outputs = &node.inputs[kHiddenBefore + states];  // of the forward pass
+  const ValueId cell = lstm ? outputs[2] : kNoValue;
+  const auto& saved = lowering.attached(outputs[1 + states]);
+  const ValueId* gradients = &outputs[2 + states];  // of y, hidden, cell
   const RecurrentLayer layer = layer_of(lowering, node, cell);
   const RecurrentShape shape = primitive_shape(layer);
   const RecurrentPrimitive backward = recurrent_backward(shape);
@@ -185,27 +208,36 @@ void lower_recurrent_backward(Lowering& lowering, const Node& node) {
   const F32Result dx(lowering, node.outputs[0]);
   const RegionId dx_wide =
       layer.frozen ? f32_temporary(lowering, {layer.batch, layer.steps, layer.inputs + 1}) : dx.region;
+  const RegionId dx_steps = lowering.temporary(shape.x());
+  const F32Result dhidden_before(lowering, node.outputs[5]);
+  std::optional<F32Result> dcell_before;
+  if (layer.lstm) dcell_before.emplace(lowering, node.outputs[6]);
   Arguments arguments{
       {DNNL_ARG_WORKSPACE, saved[kWorkspace]},
-      {DNNL_ARG_SRC_LAYER, lowering.view(saved[kLayerInput], shape.x())},
+      {DNNL_ARG_SRC_LAYER, saved[kLayerInput]},
+      {DNNL_ARG_SRC_ITER, initial_state(lowering, shape, node.inputs[kHiddenBefore])},
       {DNNL_ARG_WEIGHTS_LAYER,
        in_layout(lowering, saved[kPackedIh], shape.weights(shape.inputs), backward.pd.weights_layer_desc())},
       {DNNL_ARG_WEIGHTS_ITER,
        in_layout(lowering, saved[kPackedHh], shape.weights(shape.hidden), backward.pd.weights_iter_desc())},
       {DNNL_ARG_BIAS, lowering.view(saved[kBias], shape.bias())},
-      {DNNL_ARG_DST_LAYER, lowering.view(saved[kLayerOutput], shape.y())},
+      {DNNL_ARG_DST_LAYER, saved[kLayerOutput]},
       {DNNL_ARG_DST_ITER, lowering.view(saved[kHidden], shape.state())},
-      {DNNL_ARG_DIFF_DST_LAYER, lowering.view(dy, shape.y())},
+      {DNNL_ARG_DIFF_DST_LAYER, time_first(lowering, shape, dy, shape.y())},
       {DNNL_ARG_DIFF_DST_ITER, lowering.view(dhidden, shape.state())},
-      {DNNL_ARG_DIFF_SRC_LAYER, lowering.view(dx_wide, shape.x())},
+      {DNNL_ARG_DIFF_SRC_LAYER, dx_steps},
+      {DNNL_ARG_DIFF_SRC_ITER, lowering.view(dhidden_before.region, shape.state())},
       {DNNL_ARG_DIFF_WEIGHTS_LAYER, dweights_layer},
       {DNNL_ARG_DIFF_WEIGHTS_ITER, dweights_iter},
       {DNNL_ARG_DIFF_BIAS, lowering.view(dbias, shape.bias())}};
   if (layer.lstm) {
     arguments.emplace_back(DNNL_ARG_DST_ITER_C, lowering.view(saved[kCell], shape.state()));
+    arguments.emplace_back(DNNL_ARG_SRC_ITER_C, initial_state(lowering, shape, node.inputs[kCellBefore]));
+    arguments.emplace_back(DNNL_ARG_DIFF_SRC_ITER_C, lowering.view(dcell_before->region, shape.state()));
     arguments.emplace_back(DNNL_ARG_DIFF_DST_ITER_C, lowering.view(dcell, shape.state()));
   }
   lowering.primitive(backward.pd, backward.primitive, std::move(arguments));
+  to_batch_first(lowering, shape, dx_steps, dx_wide, shape.inputs);
 
   if (layer.frozen) {
     lowering.function({dx_wide}, {dx.region}, [=](const Pointers& p) {
@@ -213,6 +245,8 @@ void lower_recurrent_backward(Lowering& lowering, const Node& node) {
     });
   }
   dx.finish(lowering);
+  dhidden_before.finish(lowering);
+  if (layer.lstm) dcell_before->finish(lowering);
   unpack_weights_gradient(lowering, layer, dweights_layer, shape.weights(shape.inputs), node.outputs[1],
                           layer.inputs, true);
   unpack_weights_gradient(lowering, layer, dweights_iter, shape.weights(shape.hidden), node.outputs[2],

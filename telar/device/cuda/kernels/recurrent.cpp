@@ -4,6 +4,8 @@
 #include "telar/device/cuda/check.h"
 #include "telar/device/cuda/kernels.h"
 #include "telar/device/cuda/kernels/common/product_step.h"
+#include "telar/device/cuda/kernels/common/reorder.h"
+#include "telar/device/cuda/loops/copies.h"
 #include "telar/device/cuda/loops/recurrent.h"
 
 // LSTM and GRU. One product computes the input contribution of all steps. Each step is then a product with
@@ -21,7 +23,7 @@ namespace telar::cuda {
 namespace {
 
 /// Inputs of the graph's operations (telar/graph/ops/recurrent.cpp).
-enum Input : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths, kInputs };
+enum Input : size_t { kX, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kLengths, kHiddenBefore, kCellBefore };
 
 /// What the forward pass keeps for the backward one: the gates after activation, h before each step in x's
 /// type, and an LSTM's cells.
@@ -33,6 +35,7 @@ struct Layer {
   int64_t inputs;
   RecurrentExtents extents;
 
+  size_t states() const { return lstm ? 2 : 1; }
   int64_t rows() const { return extents.samples * extents.steps; }
   int64_t hidden() const { return extents.hidden; }
   int64_t sums() const {
@@ -57,6 +60,11 @@ RegionId f32_temporary(Lowering& lowering, int64_t numbers) {
 
 RegionId region_or_none(Lowering& lowering, ValueId value) {
   return value == kNoValue ? -1 : lowering.plain_region(value);
+}
+
+/// An LSTM's cell before the first step.
+RegionId initial_cell(Lowering& lowering, const Node& node, const Layer& of) {
+  return of.lstm ? region_or_none(lowering, node.inputs[kCellBefore]) : -1;
 }
 
 /// Numbers the regions that a step reads and writes. An absent region (−1) has a null pointer.
@@ -145,13 +153,15 @@ void add_inputs_product(Lowering& lowering, const Node& node, const Layer& of, R
 
 /// The forward steps of a layer, enqueued together.
 struct ForwardSteps {
-  /// Read: W_hh, biases, lengths. Carried: the cells of all steps (LSTM), or h in f32 (GRU). Last: the cell's
-  /// result, or a step's recurrent sums.
+  /// Read: W_hh, biases, lengths, initial states. Carried: the cells of all steps (LSTM), or h in f32 (GRU).
+  /// Last: the cell's result, or a step's recurrent sums.
   enum Operand : size_t {
     kWeights,
     kIh,
     kHh,
     kLimits,
+    kInitial,
+    kInitialCell,
     kGatesOf,
     kBeforeOf,
     kY,
@@ -171,6 +181,8 @@ struct ForwardSteps {
                           operands.get(p, of.lstm ? kGatesOf : kLast), operands.get(p, kSpace));
   }
   void run(const Pointers& p) const {
+    const std::byte* initial = operands.get(p, kInitial);
+    const bool begun = initial != nullptr;
     const RecurrentForward layer{of.extents,
                                  operands.get<const int32_t>(p, kLimits),
                                  operands.get<const float>(p, kIh),
@@ -178,13 +190,20 @@ struct ForwardSteps {
                                  operands.get<float>(p, kGatesOf),
                                  operands.get(p, kBeforeOf),
                                  operands.get(p, kY),
-                                 operands.get(p, kHidden)};
+                                 operands.get(p, kHidden),
+                                 begun};
+    if (begun) {
+      const RowPieces rows{of.extents.samples, of.hidden(), of.hidden(), of.extents.steps * of.hidden()};
+      check(copy_pieces(rows, initial, 0, operands.get(p, kBeforeOf), 0, of.dtype, stream),
+            "copying the initial state of a recurrent layer");
+    }
     auto* carried = operands.get<float>(p, kCarried);
     auto* last = operands.get<float>(p, kLast);
     for (int64_t t = 0; t < of.extents.steps; ++t) {
-      if (t > 0) product.product->run(product_memory(p, t));
-      check(of.lstm ? lstm_step(layer, carried, last, t, of.dtype, stream)
-                    : gru_step(layer, t > 0 ? last : nullptr, carried, t, of.dtype, stream),
+      const bool remembers = t > 0 || begun;
+      if (remembers) product.product->run(product_memory(p, t));
+      check(of.lstm ? lstm_step(layer, operands.get(p, kInitialCell), carried, last, t, of.dtype, stream)
+                    : gru_step(layer, remembers ? last : nullptr, carried, t, of.dtype, stream),
             "a step of a recurrent layer");
     }
   }
@@ -202,8 +221,9 @@ void lower_forward(Lowering& lowering, const Node& node, ValueId cell, ValueId w
   const RegionId carried = f32_temporary(lowering, (of.lstm ? of.rows() : samples) * of.hidden());
   const RegionId last = of.lstm ? lowering.define_plain(cell) : f32_temporary(lowering, samples * of.sums());
   std::vector<RegionId> reads;
-  for (const Input input : {kWeightHh, kBiasIh, kBiasHh, kLengths})
+  for (const Input input : {kWeightHh, kBiasIh, kBiasHh, kLengths, kHiddenBefore})
     reads.push_back(region_or_none(lowering, node.inputs[input]));
+  reads.push_back(initial_cell(lowering, node, of));
   const Operands operands(
       reads, {gates, before, lowering.define_plain(node.outputs[0]), lowering.define_plain(node.outputs[1]),
               carried, last, lowering.temporary(product.product->workspace())});
@@ -216,12 +236,14 @@ void lower_forward(Lowering& lowering, const Node& node, ValueId cell, ValueId w
 
 /// The backward steps of a layer.
 struct BackwardSteps {
-  /// Read: W_hh, lengths, what the forward pass kept (Saved), and the gradients of y, hidden and cell.
+  /// Read: W_hh, lengths, the initial cell, what the forward pass kept (Saved), and the gradients of y,
+  /// hidden and cell.
   /// Written: the gradients of the sums, of the recurrent sums of a GRU (an LSTM's are the same), and of a
   /// step's h and c.
   enum Operand : size_t {
     kWeights,
     kLimits,
+    kInitialCell,
     kGatesOf,
     kBeforeOf,
     kCarried,
@@ -239,6 +261,7 @@ struct BackwardSteps {
   Operands operands;
   StepProduct product;
   cudaStream_t stream;
+  bool to_initial;  ///< the gradient of the initial h is used
 
   ProductMemory product_memory(const Pointers& p, int64_t step) const {
     return product.memory(step, operands.get(p, of.lstm ? kDsums : kDrecurrent), operands.get(p, kWeights),
@@ -253,22 +276,25 @@ struct BackwardSteps {
                                   operands.get<float>(p, kDstate),
                                   operands.get(p, kDsums)};
     for (int64_t t = of.extents.steps - 1; t >= 0; --t) {
-      check(of.lstm
-                ? lstm_step_backward(layer, operands.get<const float>(p, kCarried), operands.get(p, kDcell),
-                                     operands.get<float>(p, kDc), t, of.dtype, stream)
-                : gru_step_backward(layer, operands.get(p, kBeforeOf), operands.get(p, kDrecurrent), t,
-                                    of.dtype, stream),
+      check(of.lstm ? lstm_step_backward(layer, operands.get(p, kInitialCell),
+                                         operands.get<const float>(p, kCarried), operands.get(p, kDcell),
+                                         operands.get<float>(p, kDc), t, of.dtype, stream)
+                    : gru_step_backward(layer, operands.get(p, kBeforeOf), operands.get(p, kDrecurrent), t,
+                                        of.dtype, stream),
             "a step of a recurrent layer's gradient");
-      if (t > 0) product.product->run(product_memory(p, t));
+      if (t > 0 || to_initial) product.product->run(product_memory(p, t));
     }
   }
 };
 
 /// Gradients of the sums from which a layer's gates are computed, [N, T, sums]: of the input contribution and
-/// of the recurrent contribution.
+/// of the recurrent contribution. And f32 [N, H], of the states before the first step: h, if its gradient is
+/// used, and an LSTM's c.
 struct SumsGradients {
   RegionId inputs;
   RegionId recurrent;
+  RegionId hidden;
+  RegionId cell;
 };
 
 SumsGradients add_backward_steps(Lowering& lowering, const Node& node, const Layer& of,
@@ -280,20 +306,30 @@ SumsGradients add_backward_steps(Lowering& lowering, const Node& node, const Lay
   const RegionId drecurrent = of.lstm ? -1 : lowering.temporary(sums);
   const std::vector<RegionId> reads{region_or_none(lowering, node.inputs[kWeightHh]),
                                     region_or_none(lowering, node.inputs[kLengths]),
+                                    initial_cell(lowering, node, of),
                                     saved[kGates],
                                     saved[kBefore],
                                     of.lstm ? saved[kCells] : -1,
                                     region_or_none(lowering, gradients[0]),
                                     region_or_none(lowering, gradients[1]),
                                     of.lstm ? region_or_none(lowering, gradients[2]) : -1};
-  const Operands operands(reads, {dsums, drecurrent, f32_temporary(lowering, state),
-                                  of.lstm ? f32_temporary(lowering, state) : -1,
-                                  lowering.temporary(product.product->workspace())});
-  const BackwardSteps steps{of, operands, product, lowering.stream()};
+  const RegionId dstate = f32_temporary(lowering, state);
+  const RegionId dcell = of.lstm ? f32_temporary(lowering, state) : -1;
+  const Operands operands(
+      reads, {dsums, drecurrent, dstate, dcell, lowering.temporary(product.product->workspace())});
+  const BackwardSteps steps{of, operands, product, lowering.stream(), lowering.used(node.outputs[5])};
   lowering.add(
       operands.reads(), operands.writes(), [steps](const Pointers& p) { steps.run(p); },
       [steps](const Pointers& p) { steps.product.product->choose(steps.product_memory(p, 0)); });
-  return {dsums, of.lstm ? dsums : drecurrent};
+  return {dsums, of.lstm ? dsums : drecurrent, dstate, dcell};
+}
+
+/// The gradient of an initial state, if an operation reads it.
+void add_initial_gradient(Lowering& lowering, RegionId from, ValueId gradient) {
+  if (!lowering.used(gradient)) return;
+  const TensorType f32{DType::f32, lowering.shape(gradient)};
+  lowering.add({from}, {lowering.define_plain(gradient)},
+               conversion(lowering.gpu(), f32, lowering.dtype(gradient)));
 }
 
 /// Gradients of weights and of their bias, if an operation reads them.
@@ -307,11 +343,10 @@ void add_parameter_gradients(Lowering& lowering, const WeightedRows& rows, Value
 
 void lower_backward(Lowering& lowering, const Node& node) {
   const Layer of = layer_of(lowering, node);
-  const size_t states = of.lstm ? 2 : 1;
-  const auto& saved = lowering.attached(node.inputs[kInputs + 1 + states]);
+  const ValueId* outputs = &node.inputs[kHiddenBefore + of.states()];  // of the forward pass
+  const auto& saved = lowering.attached(outputs[1 + of.states()]);
   const RegionId x = lowering.plain_region(node.inputs[kX]);
-  const SumsGradients sums =
-      add_backward_steps(lowering, node, of, saved, &node.inputs[kInputs + 2 + states]);
+  const SumsGradients sums = add_backward_steps(lowering, node, of, saved, &outputs[2 + of.states()]);
   const ValueId dx = node.outputs[0];
   if (lowering.used(dx)) {
     const RegionId weights = lowering.plain_region(node.inputs[kWeightIh]);
@@ -325,6 +360,8 @@ void lower_backward(Lowering& lowering, const Node& node) {
   add_parameter_gradients(lowering,
                           {saved[kBefore], sums.recurrent, of.dtype, of.rows(), of.hidden(), of.sums()},
                           node.outputs[2], node.outputs[4]);
+  add_initial_gradient(lowering, sums.hidden, node.outputs[5]);
+  if (of.lstm) add_initial_gradient(lowering, sums.cell, node.outputs[6]);
 }
 
 void lower_lstm(Lowering& lowering, const Node& node) {

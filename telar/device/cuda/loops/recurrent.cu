@@ -49,13 +49,14 @@ TELAR_GPU void put_state(const RecurrentForward& layer, const Unit& unit, int64_
   const int64_t at = unit.row * layer.extents.hidden + unit.h;
   put<T>(layer.y, at, unit.beyond ? 0.0F : h);
   if (unit.last) put<T>(layer.hidden, i, h);
-  if (step == 0) put<T>(layer.before, at, 0);
+  if (step == 0 && !layer.begun) put<T>(layer.before, at, 0);
   if (step + 1 < layer.extents.steps) put<T>(layer.before, at + layer.extents.hidden, h);
 }
 
 template <typename T>
 struct LstmStep {
   RecurrentForward layer;
+  const void* initial;
   float* cells;
   void* cell;
   int64_t step;
@@ -69,7 +70,7 @@ struct LstmStep {
     const float fresh = tanhf(sum(gates, 2 * hidden, unit.h));
     const float out = sigmoid(sum(gates, 3 * hidden, unit.h));
     float* c = cells + unit.row * hidden + unit.h;
-    const float old = step == 0 ? 0.0F : *(c - hidden);
+    const float old = step == 0 ? value_or_0<T>(initial, i) : *(c - hidden);
     const float now = forget * old + in * fresh;
     gates[0] = in;
     gates[hidden] = forget;
@@ -99,7 +100,7 @@ struct GruStep {
     const float update = sigmoid(given(gates, hidden, unit) + remembered(hidden, unit));
     const float q = remembered(2 * hidden, unit);
     const float fresh = tanhf(given(gates, 2 * hidden, unit) + reset * q);
-    const float old = step == 0 ? 0.0F : state[i];
+    const float old = step > 0 ? state[i] : layer.begun ? before(unit) : 0.0F;
     const float now = (1 - update) * fresh + update * old;
     gates[0] = reset;
     gates[hidden] = update;
@@ -107,6 +108,9 @@ struct GruStep {
     gates[3 * hidden] = q;
     state[i] = now;
     put_state<T>(layer, unit, i, step, now);
+  }
+  TELAR_GPU float before(const Unit& unit) const {
+    return value_or_0<T>(layer.before, unit.row * layer.extents.hidden + unit.h);
   }
   TELAR_GPU float given(const float* gates, int64_t gate, const Unit& unit) const {
     return gates[gate] + bias_of(layer.bias_ih, gate + unit.h);
@@ -129,6 +133,7 @@ TELAR_GPU float gradient_of_state(const RecurrentBackward& layer, const Unit& un
 template <typename T>
 struct LstmStepBackward {
   RecurrentBackward layer;
+  const void* initial;
   const float* cells;
   const void* dcell_out;
   float* dcell;
@@ -154,7 +159,7 @@ struct LstmStepBackward {
     float dc = dh * out * tanh_slope(squashed);
     if (step + 1 < layer.extents.steps) dc += dcell[i];
     if (unit.last) dc += value_or_0<T>(dcell_out, i);
-    const float old = step == 0 ? 0.0F : *(c - hidden);
+    const float old = step == 0 ? value_or_0<T>(initial, i) : *(c - hidden);
     put<T>(layer.dsums, at, dc * fresh * sigmoid_slope(in));
     put<T>(layer.dsums, at + hidden, dc * old * sigmoid_slope(forget));
     put<T>(layer.dsums, at + 2 * hidden, dc * in * tanh_slope(fresh));
@@ -206,10 +211,11 @@ int64_t units(const RecurrentExtents& extents) { return extents.samples * extent
 
 }  // namespace
 
-cudaError_t lstm_step(const RecurrentForward& layer, float* cells, void* cell, int64_t step, DType dtype,
-                      cudaStream_t stream) {
+cudaError_t lstm_step(const RecurrentForward& layer, const void* initial, float* cells, void* cell,
+                      int64_t step, DType dtype, cudaStream_t stream) {
   return with_type(dtype, [&](auto type) {
-    return for_each(units(layer.extents), stream, LstmStep<decltype(type)>{layer, cells, cell, step});
+    return for_each(units(layer.extents), stream,
+                    LstmStep<decltype(type)>{layer, initial, cells, cell, step});
   });
 }
 
@@ -220,11 +226,12 @@ cudaError_t gru_step(const RecurrentForward& layer, const float* recurrent, floa
   });
 }
 
-cudaError_t lstm_step_backward(const RecurrentBackward& layer, const float* cells, const void* dcell_out,
-                               float* dcell, int64_t step, DType dtype, cudaStream_t stream) {
+cudaError_t lstm_step_backward(const RecurrentBackward& layer, const void* initial, const float* cells,
+                               const void* dcell_out, float* dcell, int64_t step, DType dtype,
+                               cudaStream_t stream) {
   return with_type(dtype, [&](auto type) {
     return for_each(units(layer.extents), stream,
-                    LstmStepBackward<decltype(type)>{layer, cells, dcell_out, dcell, step});
+                    LstmStepBackward<decltype(type)>{layer, initial, cells, dcell_out, dcell, step});
   });
 }
 

@@ -25,21 +25,23 @@ struct RecurrentForward {
   const float* bias_ih = nullptr;    ///< [gates · H] f32, or null
   const float* bias_hh = nullptr;
   float* gates = nullptr;  ///< [N, T, 4H] f32: see the step functions
-  /// [N, T, H]: h before each step. Step 0 writes its own, 0, and each step the one of the next step.
+  /// [N, T, H]: h before each step. The initial one is there if `begun`; else step 0 writes 0. Each step
+  /// writes the one of the next step.
   void* before = nullptr;
   void* y = nullptr;       ///< [N, T, H]: 0 from the sample's length on
   void* hidden = nullptr;  ///< [N, H] at the sample's length
+  bool begun = false;      ///< there is an initial h
 };
 
 /// Replaces the gates x · W_ihᵀ + before · W_hhᵀ of i, f, g, o by σ, σ, tanh, σ of their sums with the
-/// biases. c = f ⊙ c + i ⊙ g, h = o ⊙ tanh(c). cells: [N, T, H] f32, of every step. cell: [N, H] at the
-/// sample's length.
-cudaError_t lstm_step(const RecurrentForward& layer, float* cells, void* cell, int64_t step, DType dtype,
-                      cudaStream_t stream);
+/// biases. c = f ⊙ c + i ⊙ g, h = o ⊙ tanh(c). initial: [N, H], c before step 0, or null: 0. cells: [N, T, H]
+/// f32, of every step. cell: [N, H] at the sample's length.
+cudaError_t lstm_step(const RecurrentForward& layer, const void* initial, float* cells, void* cell,
+                      int64_t step, DType dtype, cudaStream_t stream);
 
 /// Replaces the gates x · W_ihᵀ of r, z, n by r = σ, z = σ, n = tanh(n + r ⊙ q), with the biases. Writes q =
-/// before · W_hnᵀ + b_hn after them. h = (1 − z) ⊙ n + z ⊙ h. recurrent: [N, 3H] f32, before · W_hhᵀ; null in
-/// step 0. state: [N, H] f32: h.
+/// before · W_hnᵀ + b_hn after them. h = (1 − z) ⊙ n + z ⊙ h. recurrent: [N, 3H] f32, before · W_hhᵀ; null:
+/// `before` is 0. state: [N, H] f32: h, which step 0 does not read.
 cudaError_t gru_step(const RecurrentForward& layer, const float* recurrent, float* state, int64_t step,
                      DType dtype, cudaStream_t stream);
 
@@ -56,10 +58,11 @@ struct RecurrentBackward {
   void* dsums = nullptr;
 };
 
-/// dcell_out: [N, H], gradient of `cell`, or null. dcell: [N, H] f32: like dstate, for c; each step writes it
-/// for the previous one.
-cudaError_t lstm_step_backward(const RecurrentBackward& layer, const float* cells, const void* dcell_out,
-                               float* dcell, int64_t step, DType dtype, cudaStream_t stream);
+/// initial: as in lstm_step. dcell_out: [N, H], gradient of `cell`, or null. dcell: [N, H] f32: like dstate,
+/// for c; each step writes it for the previous one, step 0 for the initial c.
+cudaError_t lstm_step_backward(const RecurrentBackward& layer, const void* initial, const float* cells,
+                               const void* dcell_out, float* dcell, int64_t step, DType dtype,
+                               cudaStream_t stream);
 
 /// before: from the forward steps. dsums: gradients of x · W_ihᵀ + b_ih; drecurrent: [N, T, 3H], gradients of
 /// before · W_hhᵀ + b_hh. dstate becomes z ⊙ dh; for the previous step, drecurrent · W_hh must be added to
