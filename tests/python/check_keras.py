@@ -423,7 +423,7 @@ class Masks(unittest.TestCase):
                             {"zero_output_for_mask": True}, {"zero_output_for_mask": True, "return_sequences": True},
                             {"unroll": True, "return_sequences": True}):
                 with self.subTest(kind.__name__, **options):
-                    self.check(self.embedded(lambda: kind(5, **options), layers.Flatten, lambda: layers.Dense(3)), self.with_holes(), normal(7, 3))
+                    self.check(self.embedded(lambda: kind(5, **options), layers.Flatten, lambda: layers.Dense(3)), self.with_holes(steps=7), normal(7, 3))
 
     def test_states(self):
         def net(kind):
@@ -434,24 +434,25 @@ class Masks(unittest.TestCase):
             return keras.Model(given, layers.Dense(3)(layers.Concatenate()([first, *states, layers.Flatten()(second)])))
 
         for kind in (layers.LSTM, layers.GRU, layers.SimpleRNN):
-            self.check(lambda: net(kind), self.with_holes(), normal(7, 3))
+            self.check(lambda: net(kind), self.with_holes(steps=7), normal(7, 3))
 
     def test_cells_of_other_kinds(self):
         for layer in (lambda: layers.GRU(5, reset_after=False), lambda: layers.LSTM(5, activation="relu", recurrent_activation="hard_sigmoid"),
                       lambda: layers.GRU(5, reset_after=False, use_bias=False, go_backwards=True)):
-            self.check(self.embedded(layer, lambda: layers.Dense(3)), self.with_holes(), normal(7, 3))
+            self.check(self.embedded(layer, lambda: layers.Dense(3)), self.with_holes(steps=7), normal(7, 3))
 
     def test_merging(self):
         def net(kind, last):
-            given = keras.Input((6,), dtype="int32")
-            tables = [layers.Embedding(5, 4, mask_zero=True)(x) for x in (given, layers.Lambda(lambda x: x[:, ::1])(given))]
+            given = keras.Input((7,), dtype="int32")
+            parts = layers.Lambda(lambda x: x[:, :-1])(given), layers.Lambda(lambda x: x[:, 1:])(given)  # with other masks
+            tables = [layers.Embedding(5, 4, mask_zero=True)(x) for x in parts]
             return keras.Model(given, layers.Dense(3)(last(kind(tables))))
 
         for kind in (layers.Add, layers.Subtract, layers.Multiply, layers.Average, layers.Maximum, layers.Minimum, layers.Concatenate):
             with self.subTest(kind.__name__):
-                self.check(lambda: net(lambda given: kind()(given), layers.LSTM(3)), self.with_holes(), normal(7, 3))
-        self.check(lambda: net(layers.Concatenate(), layers.GRU(3, return_sequences=True)), self.with_holes(), normal(7, 6, 3))
-        self.check(lambda: net(layers.Concatenate(axis=1), layers.LSTM(3)), self.with_holes(), normal(7, 3))
+                self.check(lambda: net(lambda given: kind()(given), layers.LSTM(3)), self.with_holes(steps=7), normal(7, 3))
+        self.check(lambda: net(layers.Concatenate(), layers.GRU(3, return_sequences=True)), self.with_holes(steps=7), normal(7, 6, 3))
+        self.check(lambda: net(layers.Concatenate(axis=1), layers.LSTM(3)), self.with_holes(steps=7), normal(7, 3))
 
     def test_attention(self):
         def net(last, of=lambda x: layers.MultiHeadAttention(2, 3)(x, x)):
