@@ -89,7 +89,7 @@ void tell(const nb::object& done, const CompletedStep& step, FirstError& error) 
 }  // namespace
 
 void make_epoch(PythonSession& session, int64_t steps, const nb::object& next, float learning_rate,
-                int64_t epoch, int64_t made, const nb::object& done) {
+                int64_t epoch, const nb::object& done) {
   if (!session.has_servers())
     throw user_error("the strategy {} has no servers; its steps are made by train()",
                      session.program().strategy);
@@ -108,7 +108,7 @@ void make_epoch(PythonSession& session, int64_t steps, const nb::object& next, f
   try {
     ThreadCluster workers(session.program(), session.cluster(), batches, steps, options,
                           {.workers = session.workers(), .seed = session.seed()});
-    workers.start(session.session(), {.step = made});
+    workers.start(session.session(), {.updates = session.updates()});
     workers.begin({{.epoch = epoch, .epochs = epoch + 1, .steps = steps}, 0, steps, 0, {}});
     for (bool more = true; more;) {
       more = !workers.finished();
@@ -121,7 +121,7 @@ void make_epoch(PythonSession& session, int64_t steps, const nb::object& next, f
         drained = true;
       }
     }
-    workers.fetch(session.session());
+    session.set_updates(workers.fetch(session.session()).value_or(0));
   } catch (const Error&) {
     if (const std::exception_ptr first = error.take()) std::rethrow_exception(first);
     throw;

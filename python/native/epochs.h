@@ -10,9 +10,10 @@ namespace telar::python {
 /// session then has the servers' state.
 ///
 /// `next`: gives the arrays of the next batch by name; it is called by the workers, one after another.
-/// `made`: the steps that were made before. `done(step, samples, sums)`: called for each completed step, in
-/// any order. Throws what `next` and `done` throw, and KeyboardInterrupt after the steps that have begun.
+/// `done(step, samples, sums)`: called for each completed step, in any order. The session's number of updates
+/// is then that of the servers. Throws what `next` and `done` throw, and KeyboardInterrupt after the steps
+/// that have begun.
 void make_epoch(PythonSession& session, int64_t steps, const nanobind::object& next, float learning_rate,
-                int64_t epoch, int64_t made, const nanobind::object& done);
+                int64_t epoch, const nanobind::object& done);
 
 }  // namespace telar::python

@@ -7,7 +7,6 @@
 
 #include "telar/core/error.h"
 #include "telar/observe/process.h"
-#include "telar/runtime/server_state.h"
 #include "telar/strategy/server_side.h"
 
 namespace telar::python {
@@ -90,10 +89,6 @@ BatchView PythonSession::batch_of(const nb::dict& arrays, const std::optional<Id
   std::iota(ids_.begin(), ids_.end(), 0);
   batch.sample = ids_.data();
   return batch;
-}
-
-int64_t PythonSession::updates_after(int64_t steps) const {
-  return has_servers_ ? telar::updates_after(program_, steps) : steps;
 }
 
 /// Throws Error (user) for tokens or labels that the model does not know.

@@ -43,8 +43,10 @@ class PythonSession {
   /// for arrays of another form, and for indices that the model does not know.
   BatchView batch_of(const nanobind::dict& arrays, const std::optional<IdArray>& samples);
 
-  /// The number of updates that the servers have made after `steps` steps.
-  int64_t updates_after(int64_t steps) const;
+  /// The number of updates by which the parameters came to what they are; the servers' next one has the
+  /// number after it.
+  int64_t updates() const { return updates_; }
+  void set_updates(int64_t updates) { updates_ = updates; }
 
  private:
   void require_known(const std::string& input, const AnyArray& array) const;
@@ -56,6 +58,7 @@ class PythonSession {
   Cluster cluster_;
   Program program_;
   std::unique_ptr<Session> session_;
+  int64_t updates_ = 0;
   std::vector<BatchTensor> inputs_;
   IndexLimits limits_;
   std::vector<int64_t> ids_;  // of a batch without

@@ -129,11 +129,12 @@ void bind_session(nb::module_& module) {
           "own, (names, options, by which their learning rate is multiplied). servers: of a strategy that has some.")
       .def(
           "epoch", &make_epoch, nb::arg("steps"), nb::arg("next"), nb::arg("learning_rate"), nb::arg("epoch"),
-          nb::arg("made"), nb::arg("done"),
+          nb::arg("done"),
           "The workers of a strategy with servers, as threads, make the steps of an epoch. next(): the arrays of "
-          "the next batch, by name; called by the workers. made: the steps made before. done(step, samples, sums): "
-          "called for each step, in any order.")
-      .def("updates_after", &PythonSession::updates_after, "The servers' updates after so many steps.")
+          "the next batch, by name; called by the workers. done(step, samples, sums): called for each step, in "
+          "any order.")
+      .def_prop_rw("updates", &PythonSession::updates, &PythonSession::set_updates,
+                   "The number of the servers' updates, and of those before them.")
       .def(
           "train", &train, nb::arg("inputs"), nb::arg("samples"), nb::arg("learning_rate"), nb::arg("step"),
           nb::arg("epoch") = 0, nb::arg("divisor") = 0,

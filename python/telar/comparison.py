@@ -1,5 +1,7 @@
 """Whether a loss and its gradients are those of a framework, up to rounding."""
 
+import math
+
 import numpy
 
 LOSS_ERROR = 1e-4  # relative
@@ -15,25 +17,40 @@ def is_same_loss(found, right, allowed=LOSS_ERROR, least=1e-3):
 
 def beyond(found, right):
     """Where gradients differ by more than rounding: by parameter, '' for all together."""
-    all_errors = errors(found, right, found)
-    whole = norm(right.values())
-    limits = {name: PARAMETER_ERROR for name in found if norm([right.get(name, 0.0)]) >= SMALL * whole} | {"": GRADIENT_ERROR}
+    differences, sizes = squares(found, right, found)
+    whole = math.sqrt(sum(sizes.values()) + sum(square(right[name]) for name in right if name not in sizes))
+    limits = {name: PARAMETER_ERROR for name in found if math.sqrt(sizes[name]) >= SMALL * whole} | {"": GRADIENT_ERROR}
+    all_errors = ratios(differences, sizes)
     return {place: all_errors[place] for place, limit in limits.items() if not all_errors[place] <= limit}
 
 
 def errors(found, right, names):
     """The relative error of each gradient, and of all together ('')."""
-    differences = {name: numpy.asarray(found.get(name, 0.0), dtype=numpy.float64).ravel()
-                   - numpy.asarray(right.get(name, 0.0), dtype=numpy.float64).ravel() for name in names}
-    norms = {name: norm([right.get(name, 0.0)]) for name in names}
-    result = {name: ratio(norm([differences[name]]), norms[name]) for name in names}
-    result[""] = ratio(norm(differences.values()), norm([right.get(name, 0.0) for name in names]))
+    return ratios(*squares(found, right, names))
+
+
+def squares(found, right, names):
+    """Of each gradient: the square of the norm of the difference, and that of the right one."""
+    differences, sizes = {}, {}
+    for name in names:
+        exact = flat(right.get(name, 0.0))
+        differences[name], sizes[name] = square(flat(found.get(name, 0.0)) - exact), square(exact)
+    return differences, sizes
+
+
+def ratios(differences, sizes):
+    result = {name: ratio(differences[name], sizes[name]) for name in differences}
+    result[""] = ratio(sum(differences.values()), sum(sizes.values()))
     return result
 
 
 def ratio(difference, whole):
-    return 0.0 if difference == 0 else difference / whole if whole > 0 else numpy.inf
+    return 0.0 if difference == 0 else math.sqrt(difference / whole) if whole > 0 else math.inf
 
 
-def norm(arrays):
-    return float(numpy.sqrt(sum(numpy.square(numpy.asarray(a, dtype=numpy.float64)).sum() for a in arrays)))
+def square(array):
+    return float(numpy.square(flat(array)).sum())
+
+
+def flat(array):
+    return numpy.asarray(array, dtype=numpy.float64).ravel()

@@ -72,7 +72,7 @@ class SampleTrace {
     if (std::all_of(node.inputs.begin(), node.inputs.end(),
                     [&](ValueId id) { return id == kNoValue || of(id) == kNone; }))
       return kNone;
-    if (kOfEachItem.contains(name) && of(node.inputs[0]).outer > 1) return of_items(node);
+    if (kOfEachItem.contains(name) && of(node.inputs[0]) != kRows) return of_items(node);
     if (kFirstAxisIsTheBatch.contains(name)) return of_rows(node, 1);
     if (kSums.contains(name)) return of_pairs(node).kind == Kind::rows ? kSum : kMixed;
     if (name == "cross_entropy_of_rows") return of_pairs(node);
@@ -119,12 +119,13 @@ class SampleTrace {
     return alike ? first : of_rows(node, 2);
   }
 
-  /// Input 0 alone depends on the samples.
+  /// Input 0 alone depends on the samples. An embedding has any axis of it, the others all but the last.
   Dependence of_items(const Node& node) const {
     for (size_t i = 1; i < node.inputs.size(); ++i)
       if (node.inputs[i] != kNoValue && of(node.inputs[i]) != kNone) return kMixed;
-    const bool first = of(node.inputs[0]).kind == Kind::rows && of(node.inputs[0]).axis == 0;
-    return first ? of(node.inputs[0]) : kMixed;
+    const Dependence x = of(node.inputs[0]);
+    const size_t axes = shape(node.inputs[0]).rank() - (node.op->name() == "embedding" ? 0 : 1);
+    return x.kind == Kind::rows && x.axis < axes ? x : kMixed;
   }
 
   Dependence of_each_element(const Node& node) const {

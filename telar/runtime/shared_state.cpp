@@ -96,7 +96,10 @@ void SharedState::allocate(const Program& program, const std::vector<const Devic
                            const std::vector<Layouts>& layouts, const std::vector<const Group*>& groups) {
   slots = state_slots(program.update);
   const auto wanted_by = [&](size_t worker) {
-    return [&of = layouts[worker]](const Piece& piece) { return of.at(piece.variable); };
+    return [&of = layouts[worker], device = devices[worker]](const Piece& piece) {
+      const auto wanted = of.find(piece.variable);  // training may not have what an evaluation has
+      return wanted != of.end() ? wanted->second : device->plain_layout(piece.piece_shape());
+    };
   };
   if (!program.shares_memory) {
     for (size_t w = 0; w < devices.size(); ++w) {

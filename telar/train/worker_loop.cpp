@@ -104,7 +104,9 @@ void WorkerLoop::train(const Batch& batch, const Entry& entry) {
   inputs.samples = std::max<int64_t>(1, batch.size());  // for this worker's own update
   inputs.work = entry.work;
   inputs.completes_work = entry.completes_work;
+  const int64_t number = std::exchange(inputs.step, ++own_updates_);
   const StepResult result = session_.train(view_of(batch), inputs);
+  inputs.step = number;
   pending_.push_back({.lease = entry.lease,
                       .step = entry.step,
                       .samples = batch.size(),

@@ -59,6 +59,7 @@ class WorkerLoop {
   LeasedBatches& batches_;
   Loader loader_;
   int64_t steps_per_epoch_;
+  int64_t own_updates_ = 0;  ///< of this worker's own optimizer, which begins without a state
 
   uint32_t epoch_ = 0;
   std::deque<Entry> entries_;  ///< of the batches that the loader returns next

@@ -4,8 +4,11 @@ import contextlib
 import dataclasses
 import inspect
 import io
+import random
 import sys
+import traceback
 
+import numpy
 import torch
 
 from telar import _native
@@ -13,6 +16,7 @@ from telar.parameters import Parameters
 from telar.torch.decomposition import decompose
 from telar.torch.lowering import Lowering
 from telar.torch.operations.elementwise import sum_as_mean
+from telar.torch.regions import inline
 from telar.torch.rewriting import rewrite
 from telar.torch.values import Refusal, Total, Value
 
@@ -141,8 +145,9 @@ class Capture:
         if any(has_some(self.batch) for has_some in training.ignored):
             self.takes_ignored = True
             return self.model(check)
+        used = self.trained & training.influential  # the output may need further ones
         evaluation, no_evaluation = self._evaluation(parameters, check, training)
-        prediction, no_prediction = self._prediction(parameters)
+        prediction, no_prediction = self._prediction(parameters, used)
         lowerings, graphs = (training, evaluation, prediction), [lowering.graph for lowering in (training, evaluation, prediction)]
         described = parameters.described()
         built = _native.Model.of_graphs(type(self.module).__name__, *graphs, described, ["loss"])
@@ -186,15 +191,17 @@ class Capture:
         lowering.graph.add("accumulate", [lowering.graph.metric("loss"), total])
         return lowering, reason
 
-    def _prediction(self, parameters):
-        """The lowering of the module's output; or one whose output is 0, and why."""
+    def _prediction(self, parameters, trained):
+        """The lowering of the module's output; or one whose output is 0, and why. trained: the parameters of the loss."""
         reason = self.no_evaluation
         if reason is None:
             try:
-                lowering = Lowering(self.evaluation, parameters, self.names, self.trained, self.shared)
+                lowering = Lowering(self.evaluation, parameters, self.names, trained, self.shared)
                 prediction = lowering.output(1)
                 if not isinstance(prediction, Value) or not prediction.rank or not lowering.is_batch(prediction.shape[0]):
                     raise Refusal("the module's output does not have the samples in axis 0")
+                if not all(isinstance(extent, int) for extent in prediction.shape[1:]):
+                    raise Refusal("the module's output has the samples in a further axis than axis 0, so a sample depends on others")
                 lowering.graph.output("prediction", prediction.id)
                 return lowering, None
             except Refusal as refusal:
@@ -302,6 +309,26 @@ def values_not_compared():
         distribution._validate_args = validate
 
 
+def place_of(error):
+    """The line of the user's code at which an exception was raised."""
+    found = "no line is known"
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        path = frame.f_code.co_filename
+        if "/torch/" not in path and "/telar/" not in path:
+            found = f'"{path}", line {line}, in {frame.f_code.co_name}'
+    return found
+
+
+DRAWS_OUTSIDE = ("or its loss draws numbers from Python's random or numpy.random, which a graph would keep as they were at the first step; "
+                 "draw them with PyTorch, or outside, and give them as a tensor of the batch, or use engine=\"torch\"")
+
+
+def drawn():
+    """Python's own state of chance."""
+    kind, keys, *rest = numpy.random.get_state()
+    return random.getstate(), kind, keys.tobytes(), tuple(rest)
+
+
 @contextlib.contextmanager
 def states_of_lstm():
     """While it exports, PyTorch 2.11 gives the last states of an LSTM that is not the first layer an axis too many."""
@@ -324,14 +351,24 @@ def export(module, batch):
     extent = torch.export.Dim("batch", min=1)
     shapes = (tuple({0: extent} for _ in batch),)
     written = io.StringIO()  # of what fails, PyTorch writes the whole graph to stderr
+    before = drawn()
     try:
         with values_not_compared(), states_of_lstm(), contextlib.redirect_stderr(written):
             program = torch.export.export(module, batch, dynamic_shapes=shapes, strict=False)
         sys.stderr.write(written.getvalue())
+        inline(program.graph, program.graph_module)
         rewrite(program)
         decompose(program)
         return program
+    except Refusal:
+        raise
     except Exception as error:
+        if drawn() != before:
+            raise Refusal(f"{type(module.model).__name__} {DRAWS_OUTSIDE}") from error
+        if "data-dependent" in str(error):
+            raise Refusal(f"{type(module.model).__name__} branches on a value that is known only at the step ({place_of(error)}), as where "
+                          "it leaves out layers by chance or checks its inputs; choose by torch.where, turn it off (layerdrop=0.0 in Hugging "
+                          "Face's models), or use engine=\"torch\"") from error
         if "Constraints violated" in str(error):
             raise Refusal(f"{type(module.model).__name__} takes the number of samples for a constant, as len(x) or a branch "
                           "on it does; write x.shape[0]") from error

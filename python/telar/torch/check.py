@@ -88,15 +88,19 @@ def eager(model, loss, batch):
     with modes_kept(whole), untouched(whole), FixedDraws(), WithoutChance():
         whole.train()
         result, _ = whole(*batch)
-        require_own_parameters(result, whole)
+        require_own_parameters(result, whole, batch)
         result.backward()
         gradients = {name: p.grad.detach().clone().numpy() for name, p in model.named_parameters() if p.grad is not None}
         return float(result.detach()), gradients
 
 
-def require_own_parameters(result, whole):
-    """Raises Refusal for a loss that depends on parameters of another module: in a graph they would be constants."""
+def require_own_parameters(result, whole, batch):
+    """Raises Refusal for a loss that depends on parameters of another module: in a graph they would be constants.
+
+    A module may ask for the gradient of the batch, as those with checkpoints do.
+    """
     own = {id(parameter) for parameter in whole.parameters()}
+    given = {tensor.untyped_storage().data_ptr() for tensor in batch}
     seen, todo = set(), [result.grad_fn]
     while todo:
         function = todo.pop()
@@ -104,7 +108,7 @@ def require_own_parameters(result, whole):
             continue
         seen.add(function)
         variable = getattr(function, "variable", None)
-        if variable is not None and id(variable) not in own:
+        if variable is not None and id(variable) not in own and variable.untyped_storage().data_ptr() not in given:
             raise Refusal(f"the loss depends on a parameter of shape {list(variable.shape)} that is not one of the module; make "
                           "one module of all that is trained, or compute with torch.no_grad() what is not")
         todo += [following for following, _ in function.next_functions]

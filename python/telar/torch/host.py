@@ -58,10 +58,7 @@ class HostFunction:
             elif other.op == "placeholder":
                 self.held[other.name] = held[targets[other.name]].detach()
         self.graph.output(copies[node])
-        text = "\n".join(f"{n.op} {n.target} {n.args} {n.kwargs}" for n in self.graph.nodes if n.op != "placeholder")
-        text += repr(sorted(self.positions.items())) + repr(self.extents) + named
-        text += "".join(hashlib.sha256(t.cpu().numpy().tobytes()).hexdigest() for t in self.held.values())
-        self.key = hashlib.sha256(text.encode()).hexdigest()[:10]
+        self.key = hashlib.sha256((self._text() + named).encode()).hexdigest()[:10]
         self.module = torch.fx.GraphModule(torch.nn.Module(), self.graph)
 
     def __call__(self, batch):
@@ -74,6 +71,19 @@ class HostFunction:
             if self.then is not None:
                 value = self.then(value, len(batch[0]))
         return value.float() if value.dtype == torch.bool else value
+
+    def _text(self):
+        """What it computes, whatever the names of its nodes, which differ between training and evaluation."""
+        numbers, lines = {}, []
+        for n in self.graph.nodes:
+            numbers[n] = f"%{len(numbers)}"
+            if n.name in self.held:
+                lines.append(hashlib.sha256(self.held[n.name].cpu().numpy().tobytes()).hexdigest())
+            elif n.op == "placeholder":
+                lines.append(f"input {self.positions.get(n.name)} {self.extents.get(n.name)}")
+            else:
+                lines.append(f"{n.op} {n.target} {torch.fx.node.map_arg((n.args, n.kwargs), numbers.get)}")
+        return "\n".join(lines)
 
     def _extent(self, node):
         """A number that depends on the number of samples, or none at all: a constant, or an input of the function."""

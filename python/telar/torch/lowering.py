@@ -14,7 +14,7 @@ from telar import _native
 from telar.torch.host import HostFunction, HostValue
 from telar.torch.operations import TRANSLATIONS
 from telar.torch.operations.indexing import numbers
-from telar.torch.operations.shaping import replaced
+from telar.torch.operations.shaping import permuted, replaced
 from telar.torch.program import VIEWS, changes_numbers, is_conversion_to_float, is_in_place, is_size, moves_statistics, name_of, roots_of, schema_arguments
 from telar.torch.values import Refusal, Repeated, Uniform, Value
 
@@ -54,7 +54,7 @@ class Lowering:
         self.graph = _native.GraphBuilder()
         self.values = {}
         self.node = None
-        self.of_result = set()  # names of the nodes from which it is computed
+        self.of_result = set()  # names of the nodes to which its gradient passes
         self.batch = None  # an input, for operations that need the number of samples
         self.roots = roots_of(exported.graph)
         self.declared = {}  # parameters and constants by name
@@ -74,7 +74,7 @@ class Lowering:
     def output(self, number):
         """Translates what an output of the program needs; its value."""
         result = next(node for node in self.exported.graph.nodes if node.op == "output").args[0][number]
-        self.of_result = {node.name for node in self._needed([result])}
+        self.of_result = {node.name for node in self._needed([result], with_gradient=True)}
         moving = [node for node in self.exported.graph.nodes if moves_statistics(node)]  # whether or not the loss needs them
         wanted = self._needed([result, *moving])
         self.of_batch = self._of_batch()
@@ -143,16 +143,21 @@ class Lowering:
         raise self.refusal(f"takes {type(of).__name__} where a tensor is needed")
 
     def ones(self, shape, number=1.0):
-        """A tensor of this form with equal elements; its extents may depend on the batch in axis 0 only."""
+        """A tensor of this form with equal elements; one of its extents may depend on the batch."""
         sizes = list(shape)
-        if any(not isinstance(extent, int) for extent in sizes[1:]):
-            raise self.refusal("makes a tensor whose later extents depend on the batch")
-        if not sizes or isinstance(sizes[0], int):
+        depends = [axis for axis, extent in enumerate(sizes) if not isinstance(extent, int)]
+        if not depends:
             return Value(self.emit("constant", [], {"shape": sizes or [1], "value": number}), tuple(shape))
-        if not self.is_batch(sizes[0]):  # several items for each sample
-            each = Value(self.emit("fill", [self.batch], {"shape": [self.items(sizes[:1]), *sizes[1:]], "value": number}), ())
-            return Value(self.emit("reshape", [each], {"dims": [-1, *sizes[1:]]}), tuple(shape))
-        return Value(self.emit("fill", [self.batch], {"shape": sizes[1:], "value": number}), tuple(shape))
+        if len(depends) > 1:
+            raise self.refusal("makes a tensor in which two extents depend on the batch")
+        axis, rest = depends[0], [extent for extent in sizes if isinstance(extent, int)]
+        if self.is_batch(sizes[axis]):
+            first = self.emit("fill", [self.batch], {"shape": rest, "value": number})
+        else:
+            rows = self.emit("fill", [self.batch], {"shape": [self.items([sizes[axis]]), *rest], "value": number})
+            first = self.emit("reshape", [Value(rows, ())], {"dims": [-1, *rest]})
+        order = list(range(1, axis + 1)) + [0] + list(range(axis + 1, len(sizes)))
+        return permuted(self, Value(first, (sizes[axis], *rest)), order)
 
     def is_batch(self, extent):
         """Whether an extent is the number of samples."""
@@ -219,8 +224,9 @@ class Lowering:
         """Adds statistics of the batch x, (argument, value) each, to running statistics of the module."""
         if momentum is None:
             raise self.refusal("has a momentum of None: the mean over all batches")
+        samples = x.id if self.is_batch(x.shape[0]) else self.emit("reshape", [x], {"dims": [-1, self.items(x.shape)]})
         for argument, value in statistics:
-            self.calls.setdefault(self.state_name(argument), []).append((argument, self.node, value, momentum, x.id))
+            self.calls.setdefault(self.state_name(argument), []).append((argument, self.node, value, momentum, samples))
 
     def _accumulate_statistics(self):
         """Adds to each running statistic r what its batch norm finds: r ← (1 − m) r + m v, once for each call in a step.
@@ -265,15 +271,20 @@ class Lowering:
 
     # The rest is of this class alone.
 
-    def _needed(self, results):
-        """The nodes from which some are computed, those that change one of them in place included."""
+    def _needed(self, results, with_gradient=False):
+        """The nodes from which some are computed, those that change one of them in place included.
+
+        with_gradient: not those before a detach or an integer, through which no gradient passes.
+        """
         roots = self.roots
         needed, changed = set(results), {roots[result] for result in results}
         for node in reversed(self.exported.graph.nodes):
             changes = is_in_place(node) and roots[node.args[0]] in changed and not self._is_counter(node)
             if node in needed or changes:
-                needed |= {node, *node.all_input_nodes}
-                changed |= {roots[other] for other in (node, *node.all_input_nodes)}
+                stops = name_of(node) == "detach" or isinstance(node.meta.get("val"), torch.Tensor) and not node.meta["val"].is_floating_point()
+                before = [] if with_gradient and stops else node.all_input_nodes
+                needed |= {node, *before}
+                changed |= {roots[other] for other in (node, *before)}
         return needed
 
     def _declare(self, wanted):
@@ -337,6 +348,9 @@ class Lowering:
 
     def _host_rows(self, host):
         """A value of the batch that has several items for each sample in axis 0."""
+        first = next((axis for axis, extent in enumerate(host.shape) if not isinstance(extent, int)), 0)
+        if first and self.is_batch(host.shape[first]):
+            return self._host_moved(host, first)
         rest = host.shape[1:]
         rows = None if not host.shape or isinstance(host.shape[0], int) else self.items(host.shape[:1])
         if rows is None or not all(isinstance(extent, int) for extent in rest):
@@ -344,6 +358,14 @@ class Lowering:
         apart = self.from_batch(host.node, lambda value, samples: value.reshape(samples, rows, *rest), f"{rows} items for each sample",
                                 (rows, *rest), host.dtype)
         return Value(self.emit("reshape", [apart], {"dims": [-1, *rest]}), host.shape, apart.integer)
+
+    def _host_moved(self, host, axis):
+        """A value of the batch that has the samples in another axis than 0."""
+        rest = [extent for extent in host.shape if isinstance(extent, int)]
+        if len(rest) + 1 < len(host.shape):
+            raise self.refusal(f"takes {name_of(host.node)} of the batch, two of whose axes depend on the samples")
+        moved = self.from_batch(host.node, lambda value, samples: value.movedim(axis, 0), f"samples of axis {axis}", rest, host.dtype)
+        return permuted(self, moved, [*range(1, axis + 1), 0, *range(axis + 1, len(host.shape))])
 
     def _is_of_samples(self, host):
         """Whether a value of the batch can be an input of the graph."""
@@ -440,7 +462,10 @@ class Lowering:
             self._leave_to_pytorch(node)
             return
         if translate is None:
-            raise self.refusal("is an operation that Telar does not have")
+            if name.startswith("fft_") or name in ("stft", "istft"):
+                raise self.refusal("is a Fourier transform, and Telar has no complex numbers; write it as products with matrices of "
+                                   "cosines and sines, or use engine=\"torch\"")
+            raise self.refusal("is an operation that Telar does not have; write it by others, or use engine=\"torch\"")
         self._require_terms_of_loss(name, arguments)
         named = schema_arguments(node.target, arguments, keywords)
         if name not in ("batch_norm", "instance_norm"):
@@ -459,8 +484,22 @@ class Lowering:
             if "unexpected keyword argument" not in str(error):
                 raise
             raise self.refusal("has an argument that Telar does not know") from error
+        self._require_form(node)
         if in_place:
             self._write_in_place(node)
+
+    def _require_form(self, node):
+        """Raises Refusal if a result has not the shape in the graph that it has in PyTorch."""
+        values, forms = self.values[node], node.meta["val"]
+        pairs = [(values, forms)]
+        if isinstance(values, (list, tuple)):
+            pairs = [(values[user.args[1]], forms[user.args[1]]) for user in node.users if user.users]
+        for value, form in pairs:
+            if not isinstance(value, Value):
+                continue
+            right = [extent if isinstance(extent, int) else extent.node.hint for extent in form.shape] or [1]
+            if self.graph.shape(value.id) != right:
+                raise self.refusal(f"would be {self.graph.shape(value.id)} in Telar, and is {right} in PyTorch")
 
     def _require_terms_of_loss(self, name, arguments):
         """Of what is summed over the samples, only multiples and sums are sums over the samples again."""
@@ -508,6 +547,11 @@ class Lowering:
         """Raises Refusal if the program changes a tensor of the module or the batch, which the next step would find changed."""
         names = {spec.arg.name: spec.target or "the batch" for spec in self.exported.graph_signature.input_specs}
         for node in self.exported.graph.nodes:
+            if isinstance(node.kwargs.get("out"), torch.fx.Node):
+                self.node = node
+                held = self._name(names.get(self.roots[node.kwargs["out"]].name, "a tensor"))
+                raise self.refusal(f"writes its result to '{held}' (out=), which is lost in a graph, as the vectors of spectral_norm; use "
+                                   "engine=\"torch\"")
             root = self.roots[node]
             if changes_numbers(node) and root.op == "placeholder" and not root.name.endswith("num_batches_tracked"):
                 self.node = node

@@ -111,7 +111,7 @@ def steps_of(optimizer):
 
 
 def set_state(optimizer, tensor, slots, step):
-    """Writes the optimizer's state of one parameter. slots: arrays by Telar's names."""
+    """Writes the optimizer's state of one parameter. slots: arrays by Telar's names; none if workers have their own."""
     form = form_of(optimizer)
     state = optimizer.state[tensor]
     for slot, values in slots.items():
@@ -121,6 +121,6 @@ def set_state(optimizer, tensor, slots, step):
             state[name].copy_(found)
         else:
             state[name] = found
-    if form.name != "sgd":
+    if slots and form.name != "sgd":
         state["step"] = torch.tensor(float(step)) if not isinstance(state.get("step"), torch.Tensor) else \
             state["step"].fill_(float(step))

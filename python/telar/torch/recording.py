@@ -6,17 +6,15 @@ with their numbers and constant tensors: what differs has changed in Python.
 
 import contextlib
 import hashlib
-import random
 import sys
 from dataclasses import dataclass
 
-import numpy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_
 
-from telar.torch.capture import WithLoss, values_not_compared, modes_kept
+from telar.torch.capture import DRAWS_OUTSIDE, WithLoss, drawn, modes_kept, values_not_compared
 from telar.torch.check import untouched
 from telar.torch.values import Refusal
 
@@ -125,9 +123,7 @@ class Recording:
                 first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
                 raise Refusal(f"the module and its loss cannot be run again without computing them: {first}") from error
         if drawn() != before:
-            raise Refusal(f"the module or the loss draws numbers from Python's random or numpy.random, which a graph would keep as they "
-                          f"were at the first step; draw them with PyTorch, or outside, and give them as a tensor of the batch, or use "
-                          "engine=\"torch\"")
+            raise Refusal(f"the module {DRAWS_OUTSIDE}")
         return recorder.calls
 
 
@@ -174,9 +170,3 @@ def changed(before, after):
 def named(call):
     name = call.name.removeprefix("aten.").split(".")[0]
     return f"{name} ({call.place})" if call.place else name
-
-
-def drawn():
-    """Python's own state of chance."""
-    kind, keys, *rest = numpy.random.get_state()
-    return random.getstate(), kind, keys.tobytes(), tuple(rest)

@@ -59,8 +59,7 @@ class Step:
         self._programs = self._captured = self._session = self._external = self._recording = None
         self._calls = 0
         self._step = optimizers.steps_of(optimizer)
-        self._begun_with = self._step  # steps of PyTorch's
-        self._samples = self._made = 0
+        self._samples = 0
         self._last = None  # the last batch, with which sync() compares
 
     def __call__(self, *batch):
@@ -103,13 +102,13 @@ class Step:
         self._begin(batch)
 
     def counts(self):
-        """How many steps the optimizer has made, and this object, and the samples of these."""
-        return self._begun_with, self._step, self._made, self._samples
+        """How many steps the optimizer has made, and the samples of this object's."""
+        return self._step, self._samples
 
-    def restore(self, load, begun_with, step, made, samples):
+    def restore(self, load, step, samples):
         """Continues from a state that load(session) loads, with these counts."""
         load(self._session)
-        self._begun_with, self._step, self._made, self._samples = begun_with, step, made, samples
+        self._step, self._samples = step, samples
         self.sync()
 
     def change(self, function):
@@ -143,15 +142,14 @@ class Step:
             if self._external:
                 self._external.forget(step)
             self._samples += samples
-            self._made += 1
             if done is not None:
                 done(samples, sums[0] / samples)
 
-        made = self._made
+        self._session.updates = self._step
         try:
-            self._session.epoch(steps, following, self._rates.now(self.optimizer), number, made, completed)
+            self._session.epoch(steps, following, self._rates.now(self.optimizer), number, completed)
         finally:
-            self._step = self._begun_with + self._session.updates_after(self._made)
+            self._step = self._session.updates
 
     def evaluate(self, *batch):
         """The loss of a batch in evaluation mode, by the current values."""
@@ -199,7 +197,7 @@ class Step:
                     slots.setdefault(parameter, {})[slot] = values
                 else:
                     tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
-            for parameter in self._trained() & set(self._captured.tensors):
+            for parameter in self._updated():
                 optimizers.set_state(self.optimizer, self._captured.tensors[parameter], slots.get(parameter, {}),
                                      self._step)
             for name, layer in self.model.named_modules():
@@ -256,6 +254,10 @@ class Step:
         held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
         return {name for name, p in self.model.named_parameters() if p.requires_grad and id(p) in held}
 
+    def _updated(self):
+        """Those of them of which the loss depends."""
+        return self._trained() & {name for name, _, is_trained in self._captured.model.parameters if is_trained}
+
     def _begin(self, batch):
         trained = self._trained()
         if not trained:
@@ -283,8 +285,8 @@ class Step:
     def _new_session(self, size):
         """For batches of about this size. The parameters have the values of the capture."""
         name = optimizers.form_of(self.optimizer).name
-        held, trained = self._captured.tensors, self._trained()
-        groups = [([parameter for parameter in trained if id(held.get(parameter)) in group.members], group.options, multiple)
+        held, trained = self._captured.tensors, self._updated()
+        groups = [([parameter for parameter in trained if id(held[parameter]) in group.members], group.options, multiple)
                   for group, multiple in zip(self._groups, self._rates.multiples)]
         return _native.Session(self._captured.model, size, name, self._groups[0].options, self.strategy, self.options,
                                self._clip_norm, self._bf16, self._threads, self._seed, groups, self._servers)

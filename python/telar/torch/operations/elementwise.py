@@ -327,6 +327,21 @@ def other_error_function(low, self):
     return less_from_one(low, of_one(low, "erf", self))
 
 
+@translates("lgamma", "special_gammaln")
+def logarithm_of_gamma(low, self):
+    """Stirling's series of x + 6, less the logarithms of x to x + 5; for x above 0."""
+    x = low.value(self)
+    product = lambda begin: times(low, times(low, add(low, x, begin), add(low, x, begin + 1)), add(low, x, begin + 2))
+    lower = add(low, of_one(low, "log", product(0.0)), of_one(low, "log", product(3.0)))
+    z = add(low, x, 6.0)
+    inverse = power_of(low, z, -1)
+    squares = times(low, inverse, inverse)
+    series = add(low, scaled(low, squares, 1 / 1260), -1 / 360)
+    series = times(low, inverse, add(low, times(low, squares, series), 1 / 12))
+    main = add(low, times(low, add(low, z, -0.5), of_one(low, "log", z)), scaled(low, z, -1))
+    return add(low, add(low, add(low, main, series), 0.5 * math.log(2 * math.pi)), scaled(low, lower, -1))
+
+
 @translates("exp2", "special_exp2")
 def power_of_two(low, self):
     return of_one(low, "exp", scaled(low, low.value(self), math.log(2)))

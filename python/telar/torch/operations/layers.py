@@ -81,7 +81,38 @@ def window(stride, padding, dilation, groups):
 @translates("conv2d")
 def conv2d(low, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     padding = padding_of(low, padding, low.value(weight).shape[2:], pair(stride), pair(dilation))
+    if not isinstance(groups, int):
+        return conv2d_of_samples(low, low.value(input), low.value(weight), bias, window(stride, padding, dilation, groups))
     return low.result("conv2d", [input, weight, bias], window(stride, padding, dilation, groups))
+
+
+def conv2d_of_samples(low, x, weight, bias, options):
+    """A convolution in which each sample has filters of its own, as groups: products of filters and windows."""
+    form, groups, (out, channels, *kernel) = tuple(low.form().shape), options["groups"], weight.shape
+    size, out = shaping.product(kernel), of_each_group(low, out, groups)
+    images = reshaped(low, x, (groups, channels, *x.shape[2:]))
+    single = one_of_window(channels, kernel)
+    columns = Value(low.emit("conv2d", [images, single, None], options | {"groups": channels}), (groups, channels * size, *form[2:]))
+    columns = reshaped(low, columns, (groups, channels * size, shaping.product(form[2:])))
+    filters = reshaped(low, weight, (groups, out, channels * size))
+    found = Value(low.emit("matmul", [filters, columns], {"transpose_a": False, "transpose_b": False}),
+                  (groups, out, columns.shape[2]))
+    result = reshaped(low, found, form)
+    return result if bias is None else low.result("add", [result, reshaped(low, low.value(bias), (form[1], 1, 1))])
+
+
+def of_each_group(low, extent, groups):
+    """extent / groups, which both depend on the samples."""
+    ratio = None if isinstance(extent, int) else extent.node.expr / groups.node.expr
+    if ratio is None or not ratio.is_Integer:
+        raise low.refusal("has as many groups as samples, but not as many filters for each")
+    return int(ratio)
+
+
+def one_of_window(channels, kernel):
+    """Filters, a group for each channel, that give each number of a window: [channels · size, 1, kernel...]."""
+    size = shaping.product(kernel)
+    return torch.eye(size).reshape(size, 1, *kernel).repeat(channels, 1, 1, 1)
 
 
 def padding_of(low, padding, kernel, stride, dilation):
@@ -163,10 +194,26 @@ def from_images(low, images, form):
 def conv_transpose2d(low, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """The gradient of a convolution by its input."""
     options = window(stride, padding, dilation, groups) | {"input_size": list(low.form().shape[2:])}
-    result = low.result("conv2d_backward_data", [input, weight], options)
+    if isinstance(groups, int):
+        result = low.result("conv2d_backward_data", [input, weight], options)
+    else:
+        result = conv_transpose2d_of_samples(low, low.value(input), low.value(weight), options)
     if bias is None:
         return result
     return low.result("add", [result, reshaped(low, low.value(bias), (result.shape[1], 1, 1))])
+
+
+def conv_transpose2d_of_samples(low, x, weight, options):
+    """The same with filters of each sample: their products with the images, put together from windows."""
+    form, groups, (channels, out, *kernel) = tuple(low.form().shape), options["groups"], weight.shape
+    channels, size = of_each_group(low, channels, groups), shaping.product(kernel)
+    images = reshaped(low, x, (groups, channels, shaping.product(x.shape[2:])))
+    filters = reshaped(low, weight, (groups, channels, out * size))
+    columns = Value(low.emit("matmul", [filters, images], {"transpose_a": True, "transpose_b": False}),
+                    (groups, out * size, images.shape[2]))
+    columns = reshaped(low, columns, (groups, out * size, *x.shape[2:]))
+    found = low.emit("conv2d_backward_data", [columns, one_of_window(out, kernel)], options | {"groups": out})
+    return reshaped(low, Value(found, (groups, out, *form[2:])), form)
 
 
 @translates("conv_transpose1d")
@@ -333,12 +380,12 @@ def max_pool(low, self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode
     return pooled(low, "max_pool", value, kernel_size, stride, padding)
 
 
-def with_whole_windows(low, x, kernel, stride, padding):
-    """Images with so small numbers below and on the right that the last windows are whole."""
+def with_whole_windows(low, x, kernel, stride, padding, number=-1e30):
+    """Images with this number below and on the right, so that the last windows are whole."""
     for axis, (windows, k, s, p) in enumerate(zip(low.form().shape[2:], kernel, stride, padding), start=2):
         more = (windows - 1) * s + k - x.shape[axis] - 2 * p
         if more > 0:
-            border = low.ones(tuple(more if i == axis else extent for i, extent in enumerate(x.shape)), -1e30)
+            border = low.ones(tuple(more if i == axis else extent for i, extent in enumerate(x.shape)), number)
             x = shaping.joined(low, [x, border], axis)
     return x
 
@@ -346,11 +393,19 @@ def with_whole_windows(low, x, kernel, stride, padding):
 @translates("avg_pool2d", "avg_pool1d")
 def average_pool(low, self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True,
                  divisor_override=None):
-    padded = any(pair(padding))
-    if (ceil_mode and not exact(low, self, kernel_size, stride, padding)) or divisor_override or (
-            padded and not count_include_pad):
-        raise low.refusal("rounds up the number of windows, or has another divisor than the size of a window")
-    return pooled(low, "average_pool", self, kernel_size, stride, padding)
+    value = low.value(self)
+    if divisor_override:
+        raise low.refusal("has a divisor of its own; multiply the result by the size of a window, divided by it")
+    if (not ceil_mode or exact(low, self, kernel_size, stride, padding)) and (count_include_pad or not any(pair(padding))):
+        return pooled(low, "average_pool", value, kernel_size, stride, padding)
+    if value.rank != 4:
+        raise low.refusal("rounds up the number of windows, or leaves out the padding of rows")
+    kernel, stride, padding = pair(kernel_size), pair(stride or kernel_size), pair(padding)
+    ones, size = torch.ones(1, 1, *value.shape[2:]), shaping.product(kernel)
+    right = torch.nn.functional.avg_pool2d(ones, kernel, stride, padding, ceil_mode, count_include_pad)
+    inside = torch.nn.functional.avg_pool2d(ones, kernel, stride, padding, ceil_mode, True, divisor_override=size)
+    whole = with_whole_windows(low, value, kernel, stride, padding, 0.0)
+    return low.result("mul", [pooled(low, "average_pool", whole, kernel, stride, padding), right / inside])
 
 
 def exact(low, x, kernel, stride, padding):

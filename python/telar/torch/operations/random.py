@@ -3,7 +3,7 @@
 import torch
 
 from telar.registry import Registry
-from telar.torch.operations import elementwise
+from telar.torch.operations import elementwise, shaping
 from telar.torch.operations.elementwise import scaled
 from telar.torch.values import Uniform, Value
 
@@ -13,13 +13,31 @@ HALF = 0.5  # what torch.rand gives in a check
 
 
 def dropped(low, x, rate):
-    """Dropout of a tensor whose axis 0 is the samples."""
+    """Dropout of a tensor one of whose axes is the samples, or has several items for each."""
     if low.check or rate == 0:
         return x
-    if not low.is_batch(x.shape[0]):
-        raise low.refusal("drops elements of a tensor whose axis 0 is not the samples")
-    sample, random = low.random_inputs()
-    return Value(low.emit("dropout", [x, sample, random], {"rate": float(rate)}), x.shape)
+    shape, order = of_samples(low, x.shape)
+    first = shaping.reshaped(low, shaping.permuted(low, x, order), shape)
+    kept = Value(low.emit("dropout", [first, *low.random_inputs()], {"rate": float(rate)}), shape)
+    return back(low, kept, x.shape, order)
+
+
+def of_samples(low, shape):
+    """The shape [N, items...] that a tensor has as one of samples, and the order of its axes then."""
+    depends = [axis for axis, extent in enumerate(shape) if not isinstance(extent, int)]
+    if len(depends) != 1:
+        raise low.refusal("draws numbers for a tensor that does not have the samples in one of its axes, so they would be the same "
+                          "for all samples")
+    axis = depends[0]
+    order = [axis, *[i for i in range(len(shape)) if i != axis]]
+    rest = [shape[i] for i in order[1:]]
+    return (low.batch.shape[0], *([] if low.is_batch(shape[axis]) else [low.items([shape[axis]])]), *rest), order
+
+
+def back(low, value, shape, order):
+    """A tensor of this shape again."""
+    rows = shaping.reshaped(low, value, tuple(shape[axis] for axis in order))
+    return shaping.permuted(low, rows, [order.index(axis) for axis in range(len(shape))])
 
 
 @translates("dropout")
@@ -44,9 +62,8 @@ def normal(low, self=None, **_):
     shape = tuple(low.form().shape)
     if low.check:
         return low.ones(shape)
-    if not low.is_batch(shape[0]) or any(not isinstance(extent, int) for extent in shape[1:]):
-        raise low.refusal("draws numbers for a tensor whose axis 0 is not the samples")
-    return Value(low.emit("random_normal", [*low.random_inputs()], {"shape": list(shape[1:])}), shape)
+    drawn, order = of_samples(low, shape)
+    return back(low, Value(low.emit("random_normal", [*low.random_inputs()], {"shape": list(drawn[1:])}), drawn), shape, order)
 
 
 @translates("rand", "rand_like")

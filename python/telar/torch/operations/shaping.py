@@ -15,13 +15,12 @@ translates = TRANSLATIONS.translates
 def reshape(low, self, **_):
     if isinstance(self, Uniform):
         return Uniform(self.number, tuple(low.form().shape))
-    value, shape = low.value(self), tuple(low.form().shape)
-    if [str(extent) for extent in value.shape] == [str(extent) for extent in shape]:
-        return value
-    return reshaped(low, value, shape)
+    return reshaped(low, low.value(self), tuple(low.form().shape))
 
 
 def reshaped(low, value, shape):
+    if [str(extent) for extent in value.shape] == [str(extent) for extent in shape]:
+        return value
     id = low.emit("reshape", [value], {"dims": low.dims(shape)})
     if low.normalised.get(value.id) == value.rank - 1 and shape and shape[-1] == value.shape[-1]:
         low.normalised[id] = len(shape) - 1
@@ -223,6 +222,8 @@ def slice_of(low, self, dim=0, start=None, end=None, step=1, length=None):
         raise low.refusal("takes some of the samples; each sample must be computed by itself")
     begin = min(begin + extent if begin < 0 else begin, extent)
     stop = extent if stop is None else min(stop + extent if stop < 0 else stop, extent)
+    if stop <= begin:
+        return Uniform(0.0, tuple(low.form().shape))
     return every(low, part(low, value, axis, begin, stop), axis, step)
 
 
@@ -286,7 +287,7 @@ def concatenate(low, tensors, dim=0):
 
 def is_empty(tensor):
     """PyTorch leaves out tensors of shape [0], whatever the others have; caches begin as such."""
-    return isinstance(tensor, torch.Tensor) and tensor.numel() == 0
+    return isinstance(tensor, (torch.Tensor, Uniform)) and 0 in tuple(tensor.shape)
 
 
 @translates("stack")
