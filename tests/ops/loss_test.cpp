@@ -12,9 +12,27 @@
 #include "telar/graph/ops/batch_norm.h"
 #include "telar/graph/ops/constant.h"
 #include "telar/graph/ops/reduce.h"
+#include "telar/graph/ops/whole_numbers.h"
 
 namespace telar::test {
 namespace {
+
+/// Labels of the batch are checked before a step; these are computed in the graph.
+TEST(CrossEntropy, NamesALabelThatIsNoClass) {
+  for (const float wrong : {3.0F, -1.0F}) {
+    GraphBuilder builder;
+    const ValueId logits = builder.input("logits", {DType::f32, {2, 3}}, true);
+    const ValueId labels = to_indices(builder, builder.input("labels", {DType::f32, {2}}, true));
+    builder.output("loss", cross_entropy(builder, logits, labels, 0));
+    GraphRun run(builder.build());
+    const std::vector<float> numbers_of_classes(6, 0.5F);
+    const std::vector<float> given{2, wrong};
+    run.set_input("logits", std::span<const float>(numbers_of_classes));
+    run.set_input("labels", std::span<const float>(given));
+    expect_error([&] { run.run(); },
+                 {"label " + std::to_string(static_cast<int>(wrong)) + " of row 1; there are 3 classes"});
+  }
+}
 
 /// The loss is the mean over 2 features of (w·a − v·b)², summed over 2 samples.
 TEST(MeanSquaredError, HasGradientsForBothOfItsInputs) {

@@ -19,7 +19,7 @@ from telar.refusal import checked_options
 BACKENDS = ("tensorflow", "torch")
 
 
-def use(model, *, strategy="single", threads=0, precision="f32", seed=0, check=True, **options):
+def use(model, /, *, strategy="single", threads=0, precision="f32", seed=0, check=True, **options):
     """From now on, Telar makes the steps of the model's fit, evaluate and predict. Returns the model.
 
         model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])

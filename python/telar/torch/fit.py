@@ -13,7 +13,7 @@ from telar.torch.notes import Notes
 from telar.torch.step import Step
 
 
-def fit(model, loss, optimizer, loader, *, epochs=1, validation=None, scheduler=None, output=None, resume=False,
+def fit(model, /, loss, optimizer, loader, *, epochs=1, validation=None, scheduler=None, output=None, resume=False,
         checkpoint_steps=0, patience=0, best=False, progress=True, **options):
     """Trains a module for some epochs over a loader of batches; returns a list with a dict for each epoch.
 

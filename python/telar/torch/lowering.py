@@ -274,14 +274,15 @@ class Lowering:
     def _needed(self, results, with_gradient=False):
         """The nodes from which some are computed, those that change one of them in place included.
 
-        with_gradient: not those before a detach, through which no gradient passes.
+        with_gradient: not those before a detach or an integer, through which no gradient passes.
         """
         roots = self.roots
         needed, changed = set(results), {roots[result] for result in results}
         for node in reversed(self.exported.graph.nodes):
             changes = is_in_place(node) and roots[node.args[0]] in changed and not self._is_counter(node)
             if node in needed or changes:
-                before = [] if with_gradient and name_of(node) == "detach" else node.all_input_nodes
+                stops = name_of(node) == "detach" or isinstance(node.meta.get("val"), torch.Tensor) and not node.meta["val"].is_floating_point()
+                before = [] if with_gradient and stops else node.all_input_nodes
                 needed |= {node, *before}
                 changed |= {roots[other] for other in (node, *before)}
         return needed

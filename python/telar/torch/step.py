@@ -43,7 +43,7 @@ class Step:
         under strategies whose workers share batches; "auto" takes the first, or the second with a warning that says why.
     """
 
-    def __init__(self, model, loss, optimizer, *, strategy="single", threads=0, clip_norm=None, precision="f32",
+    def __init__(self, model, /, loss, optimizer, *, strategy="single", threads=0, clip_norm=None, precision="f32",
                  seed=0, check=True, engine="auto", servers=1,
                  **options):
         options = checked_options(strategy, precision, options)
