@@ -2,7 +2,7 @@
 """Steps that PyTorch computes in two workers of Telar, beside PyTorch's own DistributedDataParallel over gloo with two
 processes: the same model, global batch, and one thread a worker. In turns: medians of 3 rounds of 10 steps.
 And Downpour with one server: images a second of two workers beside one, each with a thread and with batches of half the size,
-in turns, in the second of two epochs of 20 batches.
+in turns, in the second of two epochs of 40 batches.
 
     PYTHONPATH=build/release/python python bench/python/external.py [MODEL] [BATCH] [SIZE]
 
@@ -20,7 +20,7 @@ import time
 import torch
 from torch import nn
 
-ROUNDS, WARM_UP, STEPS, BATCHES = 3, 3, 10, 20
+ROUNDS, WARM_UP, STEPS, BATCHES = 3, 3, 10, 40
 
 
 def model_and_batch(name, size, width):
