@@ -19,6 +19,8 @@ namespace {
 
 /// Labels of the batch are checked before a step; these are computed in the graph.
 TEST(CrossEntropy, NamesALabelThatIsNoClass) {
+  if (!tested_device()->in_host_memory())
+    GTEST_SKIP() << "a GPU cannot throw while it computes: there the loss is NaN (tests/cuda/loops_test.cpp)";
   for (const float wrong : {3.0F, -1.0F}) {
     GraphBuilder builder;
     const ValueId logits = builder.input("logits", {DType::f32, {2, 3}}, true);
