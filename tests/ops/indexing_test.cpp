@@ -107,7 +107,8 @@ TEST(Gather, SharesIndicesAmongTheFirstAxes) {
 
 TEST(Gather, NamesAnIndexThatIsOutOfRange) {
   if (!tested_device()->in_host_memory())
-    GTEST_SKIP() << "a GPU cannot throw while it computes: there the element is NaN (tests/cuda/loops_test.cpp)";
+    GTEST_SKIP()
+        << "a GPU cannot throw while it computes: there the element is NaN (tests/cuda/loops_test.cpp)";
   for (const int32_t wrong : {3, -1}) {
     expect_error(
         [&] {
