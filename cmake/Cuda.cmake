@@ -49,7 +49,7 @@ list(FILTER TELAR_CUDA_SOURCES EXCLUDE REGEX "/layouts\\.cpp$|/matrix_product\\.
 file(GLOB TELAR_CUDA_LOOPS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/telar/device/cuda/loops/*.cu)
 set(TELAR_CUDA_FLOORS telar/device/memory_plan.cpp telar/device/layout.cpp telar/device/update_sections.cpp telar/core/cache_folder.cpp
   telar/core/dtype.cpp telar/core/shape.cpp telar/core/random.cpp telar/core/attributes.cpp telar/graph/backward_part.cpp telar/graph/buffer_text.cpp
-  telar/graph/graph.cpp)
+  telar/graph/graph.cpp telar/graph/ops/gather_extents.cpp)
 
 # The tests (tests/cuda) also build the sources with stand-ins for the GPU libraries, which need only the
 # headers. Builds with sanitizers have only that version, because nvcc does not support sanitizers.

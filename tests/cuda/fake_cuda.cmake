@@ -34,3 +34,7 @@ endif()
 # which is already loaded. A second file name would not work, because sanitizers open libraries themselves and
 # do not see it.
 target_link_options(fake_cuda PRIVATE -Wl,-soname,libnccl.so.2)
+# As in the module for GPUs: what it lacks is found here, too.
+if(NOT TELAR_SANITIZE)
+  target_link_options(fake_cuda PRIVATE -Wl,--no-undefined)
+endif()
