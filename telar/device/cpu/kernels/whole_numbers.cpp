@@ -17,7 +17,7 @@ int32_t index_of(float number) {
 }
 
 template <typename From, typename To, typename Convert>
-void lower_conversion(Lowering& lowering, const Node& node, const Convert& convert) {
+void lower_conversion(Lowering& lowering, const Node& node, Convert convert) {
   const int64_t count = lowering.shape(node.inputs[0]).elements();
   lowering.function({lowering.plain_region(node.inputs[0])}, {lowering.define_plain(node.outputs[0])},
                     [=](const Pointers& p) {
