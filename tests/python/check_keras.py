@@ -423,7 +423,7 @@ class Masks(unittest.TestCase):
                             {"zero_output_for_mask": True}, {"zero_output_for_mask": True, "return_sequences": True},
                             {"unroll": True, "return_sequences": True}):
                 with self.subTest(kind.__name__, **options):
-                    self.check(self.embedded(lambda: kind(5, **options), layers.Flatten, lambda: layers.Dense(3)), self.with_holes(steps=7), normal(7, 3))
+                    self.check(self.embedded(lambda: kind(5, **options), layers.Flatten, lambda: layers.Dense(3)), self.with_holes(), normal(7, 3))
 
     def test_states(self):
         def net(kind):
@@ -434,12 +434,12 @@ class Masks(unittest.TestCase):
             return keras.Model(given, layers.Dense(3)(layers.Concatenate()([first, *states, layers.Flatten()(second)])))
 
         for kind in (layers.LSTM, layers.GRU, layers.SimpleRNN):
-            self.check(lambda: net(kind), self.with_holes(steps=7), normal(7, 3))
+            self.check(lambda: net(kind), self.with_holes(), normal(7, 3))
 
     def test_cells_of_other_kinds(self):
         for layer in (lambda: layers.GRU(5, reset_after=False), lambda: layers.LSTM(5, activation="relu", recurrent_activation="hard_sigmoid"),
                       lambda: layers.GRU(5, reset_after=False, use_bias=False, go_backwards=True)):
-            self.check(self.embedded(layer, lambda: layers.Dense(3)), self.with_holes(steps=7), normal(7, 3))
+            self.check(self.embedded(layer, lambda: layers.Dense(3)), self.with_holes(), normal(7, 3))
 
     def test_merging(self):
         def net(kind, last):
