@@ -1,5 +1,6 @@
-// Times the primitives of oneDNN that a language model of LSTM layers consists of, alone: a layer in both directions, and
-// the three products of its last linear layer. Their sum is what the library could give for a step.
+// Times the primitives of oneDNN that a language model of LSTM layers consists of, alone: a layer's forward
+// and backward pass, and the three products of its last linear layer. Their sum is what the library could
+// give for a step.
 //
 //   bench_lstm --hidden 200 --words 2000 --steps 35 --samples 20 --layers 2
 

@@ -240,11 +240,16 @@ def power_of(low, x, exponent):
 
 def times(low, a, b):
     """The product of two tensors."""
+    return of_two(low, "mul", a, b)
+
+
+def of_two(low, name, a, b):
+    """An operation of two tensors, with broadcasting."""
     a, b = low.value(a), low.value(b)
     first, second = (a, b) if a.rank >= b.rank else (b, a)
     aligned = (*[1] * (first.rank - second.rank), *second.shape)
     shape = tuple(y if isinstance(x, int) and x == 1 else x for x, y in zip(first.shape, aligned))
-    return Value(low.emit("mul", [a, b]), shape)
+    return Value(low.emit(name, [a, b]), shape)
 
 
 def less_from_one(low, x):

@@ -309,17 +309,9 @@ def place_of(low, chosen, axes):
     for one, extent in zip(chosen, axes):
         value = numbers(low, one)
         below = elementwise.of_one(low, "within", value, {"least": -elementwise.LARGEST, "most": -1.0})
-        value = plus(low, value, scaled(low, below, extent))
-        place = value if place is None else plus(low, scaled(low, place, extent), value)
+        value = elementwise.of_two(low, "add", value, scaled(low, below, extent))
+        place = value if place is None else elementwise.of_two(low, "add", scaled(low, place, extent), value)
     return place
-
-
-def plus(low, a, b):
-    """The sum of two tensors, with broadcasting."""
-    long, short = (a, b) if a.rank >= b.rank else (b, a)
-    aligned = (*[1] * (long.rank - short.rank), *short.shape)
-    shape = tuple(y if isinstance(x, int) and x == 1 else x for x, y in zip(long.shape, aligned))
-    return Value(low.emit("add", [a, b]), shape)
 
 
 def of_table(low, table, first, chosen, axes):

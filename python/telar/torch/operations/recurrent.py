@@ -4,7 +4,7 @@ import torch
 
 from telar.registry import Registry
 from telar.torch.operations import shaping
-from telar.torch.operations.elementwise import of_one, scaled
+from telar.torch.operations.elementwise import of_one, of_two, scaled
 from telar.torch.operations.random import dropped
 from telar.torch.operations.shaping import reshaped
 from telar.torch.values import Uniform, Value
@@ -80,31 +80,27 @@ def gates(low, x, weight, bias, count):
     return shaping.parts(low, together, 1, [rows // count] * count)
 
 
-def two(low, name, a, b):
-    return Value(low.emit(name, [a, b]), a.shape)
-
-
 def lstm_cell(low, x, states, w_ih, w_hh, b_ih=None, b_hh=None):
     h, c = states
     of_x, of_h = gates(low, x, w_ih, b_ih, 4), gates(low, h, w_hh, b_hh, 4)
-    i, f, g, o = (two(low, "add", a, b) for a, b in zip(of_x, of_h))
-    kept = two(low, "mul", of_one(low, "sigmoid", f), c)
-    c = two(low, "add", kept, two(low, "mul", of_one(low, "sigmoid", i), of_one(low, "tanh", g)))
-    return [two(low, "mul", of_one(low, "sigmoid", o), of_one(low, "tanh", c)), c]
+    i, f, g, o = (of_two(low, "add", a, b) for a, b in zip(of_x, of_h))
+    kept = of_two(low, "mul", of_one(low, "sigmoid", f), c)
+    c = of_two(low, "add", kept, of_two(low, "mul", of_one(low, "sigmoid", i), of_one(low, "tanh", g)))
+    return [of_two(low, "mul", of_one(low, "sigmoid", o), of_one(low, "tanh", c)), c]
 
 
 def gru_cell(low, x, states, w_ih, w_hh, b_ih=None, b_hh=None):
     (h,) = states
     of_x, of_h = gates(low, x, w_ih, b_ih, 3), gates(low, h, w_hh, b_hh, 3)
-    r, z = (of_one(low, "sigmoid", two(low, "add", of_x[i], of_h[i])) for i in (0, 1))
-    n = of_one(low, "tanh", two(low, "add", of_x[2], two(low, "mul", r, of_h[2])))
-    return [two(low, "add", n, two(low, "mul", z, two(low, "add", h, scaled(low, n, -1))))]
+    r, z = (of_one(low, "sigmoid", of_two(low, "add", of_x[i], of_h[i])) for i in (0, 1))
+    n = of_one(low, "tanh", of_two(low, "add", of_x[2], of_two(low, "mul", r, of_h[2])))
+    return [of_two(low, "add", n, of_two(low, "mul", z, of_two(low, "add", h, scaled(low, n, -1))))]
 
 
 def plain_cell(activation):
     def cell(low, x, states, w_ih, w_hh, b_ih=None, b_hh=None):
         (of_x,), (of_h,) = gates(low, x, w_ih, b_ih, 1), gates(low, states[0], w_hh, b_hh, 1)
-        return [of_one(low, activation, two(low, "add", of_x, of_h))]
+        return [of_one(low, activation, of_two(low, "add", of_x, of_h))]
 
     return cell
 
