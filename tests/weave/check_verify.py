@@ -4,7 +4,7 @@
     check_verify.py TELAR [WORD...]
 
 With words: only the faults whose names contain one. The unedited script must pass, and the user's files must
-stay as they are.
+stay as they are. The faults share the processes that have imported PyTorch (verifier.py).
 """
 import os
 import subprocess
@@ -123,7 +123,7 @@ def edited(text, edits):
     return text
 
 
-def check(telar, folder, fault):
+def check(telar, folder, fault, verifier):
     """Complaints about one fault."""
     script = read(HERE + "/verify/noisy.py")
     changes_script = fault.options[:1] == ["--global-batch"]  # both are edited: weave refuses such a script
@@ -132,7 +132,7 @@ def check(telar, folder, fault):
     if changes_script:
         write(folder + "/train.py", edited(script, fault.edits))
     write(folder + "/woven.py", woven)
-    answer = run(telar, ["--verify", "train.py", "--woven", "woven.py"] + fault.options, folder)
+    answer = verifier.run([telar, "weave", "--verify", "train.py", "--woven", "woven.py"] + fault.options, folder)
     row = row_of(answer.stdout, fault.row)
     if answer.returncode != 1 or "WRONG" not in row or fault.says not in row:
         return ["exit code %d, in the row %r: %r; %s" % (answer.returncode, fault.row, row,
@@ -181,21 +181,24 @@ def check_limited(telar, folder):
 
 
 def main():
+    from verifier import Verifier  # which needs NumPy; check_telar.py imports this file
+
     telar, words = os.path.abspath(sys.argv[1]), sys.argv[2:]
     checks = [("the unedited script passes", check_right), ("files outside stay", check_outside),
               ("limited samples", check_limited)]
-    for one in FAULTS:
-        checks.append((one.name, lambda telar, folder, fault=one: check(telar, folder, fault)))
     failed = 0
-    for name, work in checks:
-        if words and not any(word in name for word in words):
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            complaints = work(telar, folder)
-        print("%-6s %s" % ("FAILED" if complaints else "ok", name), flush=True)
-        for complaint in complaints:
-            print("       " + complaint, flush=True)
-        failed += bool(complaints)
+    with Verifier() as verifier:
+        for one in FAULTS:
+            checks.append((one.name, lambda telar, folder, fault=one: check(telar, folder, fault, verifier)))
+        for name, work in checks:
+            if words and not any(word in name for word in words):
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                complaints = work(telar, folder)
+            print("%-6s %s" % ("FAILED" if complaints else "ok", name), flush=True)
+            for complaint in complaints:
+                print("       " + complaint, flush=True)
+            failed += bool(complaints)
     sys.exit(failed > 0)
 
 

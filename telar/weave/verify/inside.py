@@ -1,4 +1,8 @@
-"""Runs a script in one process under observation: inside.py SETTINGS.json. Part of `telar weave --verify`."""
+"""Runs a script in one process under observation. Part of `telar weave --verify`.
+
+    inside.py SETTINGS.json
+    inside.py --fork DESCRIPTOR     imports PyTorch, then forks a process for each request on the socket
+"""
 import atexit
 import faulthandler
 import itertools
@@ -7,6 +11,7 @@ import os
 import pickle
 import runpy
 import signal
+import socket
 import sys
 import threading
 import traceback
@@ -77,8 +82,59 @@ def run(settings, record):
         return 1, text.splitlines()[0][:300] + where + fakes.advice(error, text, settings["fake_data"], written)
 
 
+def can_fork():
+    """Imports what the forked processes import first. False if it fails, or starts threads, which forks would lack."""
+    try:
+        from telar_verify import fakes, files, on_torch, record  # noqa: F401
+
+        pid = os.fork()  # at which libraries that support forks, as OpenBLAS, end their threads
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+        return len(os.listdir("/proc/self/task")) == 1
+    except Exception:
+        return False
+
+
+def forked(channel):
+    """Answers requests until there are no more. Returns only in a forked process, with the path of its settings."""
+    lines = channel.makefile("rw")
+    answer = can_fork()
+    while True:
+        lines.write(json.dumps(answer) + "\n")
+        lines.flush()
+        line = lines.readline()
+        if not line:
+            os._exit(0)
+        request = json.loads(line)
+        if "poll" in request:
+            pid, status = os.waitpid(request["poll"], os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if pid else None
+            continue
+        answer = os.fork()
+        if answer == 0:
+            lines.close()
+            become_new(request)
+            return request["settings"]
+
+
+def become_new(request):
+    """The session, environment and output of a process that is started anew."""
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    for descriptor, kind in ((1, "out"), (2, "err")):
+        file = os.open(request[kind], os.O_WRONLY)
+        os.dup2(file, descriptor)
+        os.close(file)
+
+
 def main():
-    with open(sys.argv[1]) as file:
+    path = sys.argv[1]
+    if path == "--fork":
+        with socket.socket(fileno=int(sys.argv[2])) as channel:
+            path = forked(channel)
+    with open(path) as file:
         settings = json.load(file)
     stacks = open(settings["stacks"], "w")
     faulthandler.register(signal.SIGUSR1, file=stacks)

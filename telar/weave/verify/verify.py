@@ -8,7 +8,7 @@ import time
 
 from telar_verify import compare_outputs, compare_samples, compare_steps, compare_telar
 from telar_verify.lines import Origin
-from telar_verify.processes import IDLE, Process, free_port, wait
+from telar_verify.processes import IDLE, Processes, Starters, wait
 from telar_verify.rows import DIFFERS, EXCLUDED, FAKE, OK, Row, plural
 from telar_verify.workspace import Workspace
 
@@ -131,7 +131,8 @@ def compare(plan, ranks, single, folders, origin, each_batch):
     ]
 
 
-def verify(plan, folder, started):
+def verify(plan, folder, processes):
+    """Prints the comparison. Returns the exit code. `folder`: an empty one for all that the programs write."""
     begin = time.time()
     spaces = {}
     for which in ("sequential", "woven"):
@@ -143,38 +144,35 @@ def verify(plan, folder, started):
         spaces["woven"].replace(path, source)
         pairs[os.path.normpath(os.path.join(prefix, path))] = (os.path.join(plan["base"], path), source)
     origin = Origin(pairs, os.path.normpath(os.path.join(prefix, plan["script"])))
-    port = free_port()
-    for rank in range(1 if plan["target"] == "tf-distribute" else plan["processes"]):
-        started.append(Process(plan, spaces["woven"], folder, rank, port))
-    ranks = list(started)
+    ranks = processes.start_ranks(spaces["woven"])
     wait(ranks, plan["seconds"])
     ended = processes_row(ranks, plan, origin)
     if ended.verdict == DIFFERS:
         # A script that fails by itself is not a fault of its woven form.
-        end = alone(plan, spaces, folder, started, origin)
+        end = alone(plan, spaces, processes, origin)
         return sequential_fails(end) if end else show([ended], plan, time.time() - begin, ())
     sources = [(one.paths["result"], number) for one in ranks for number in range(len(one.data()["ranks"]))]
-    started.append(Process(plan, spaces["sequential"], folder, None, replay=sources))
-    wait(started[-1:], plan["seconds"])
-    end = how_it_ended(started[-1], plan, origin, False)
+    sequential = processes.start(spaces["sequential"], replay=sources)
+    wait([sequential], plan["seconds"])
+    end = how_it_ended(sequential, plan, origin, False)
     if end and plan["target"] == "telar":
         return sequential_fails(end)
     data = [rank for one in ranks for rank in one.data()["ranks"]]
     folders = [spaces["woven"].folder, spaces["sequential"].folder]
     if end:
         # Perhaps it computes with the size of its own batches.
-        parts = each_batch(plan, folder, started, sources)
+        parts = each_batch(plan, folder, processes, sources)
         single = compare_steps.mean_of(parts[0], parts) if parts else None
         if single is None:
             return sequential_fails(end)
         folders[1] = os.path.join(folder, "batches_0")
         rows = compare(plan, data, single, folders, origin, None)
     else:
-        single = started[-1].data()["ranks"][0]
+        single = sequential.data()["ranks"][0]
         if plan["target"] == "telar":
             rows = compare_telar.rows(data[0], single, plan, folders, origin)
         else:
-            rows = compare(plan, data, single, folders, origin, lambda: each_batch(plan, folder, started, sources))
+            rows = compare(plan, data, single, folders, origin, lambda: each_batch(plan, folder, processes, sources))
     neutral = set(single["neutral"]).union(*[one["neutral"] for one in data])
     if data[0]["cut"]:
         neutral.add(data[0]["cut"])
@@ -182,27 +180,27 @@ def verify(plan, folder, started):
     return show([fakes] * (fakes is not None) + [ended] + rows, plan, time.time() - begin, neutral)
 
 
-def each_batch(plan, folder, started, sources):
+def each_batch(plan, folder, processes, sources):
     """What the sequential program does with the batches of each rank by themselves; None if it fails."""
     found = []
     for rank, source in enumerate(sources):
         path = os.path.join(folder, "batches_%d" % rank)
         os.mkdir(path)
         space = Workspace(path, plan["current"], plan["base"])
-        started.append(Process(plan, space, folder, None, replay=[source]))
-        wait(started[-1:], plan["seconds"])
-        data = started[-1].data()
-        if started[-1].waited or data is None or data["reason"]:
+        one = processes.start(space, replay=[source])
+        wait([one], plan["seconds"])
+        data = one.data()
+        if one.waited or data is None or data["reason"]:
             return None
         found.append(data["ranks"][0])
     return found
 
 
-def alone(plan, spaces, folder, started, origin):
+def alone(plan, spaces, processes, origin):
     """How the sequential script fails by itself; empty if it does not."""
-    started.append(Process(plan, spaces["sequential"], folder, None))
-    wait(started[-1:], plan["seconds"])
-    return how_it_ended(started[-1], plan, origin, False)
+    one = processes.start(spaces["sequential"])
+    wait([one], plan["seconds"])
+    return how_it_ended(one, plan, origin, False)
 
 
 def sequential_fails(end):
@@ -210,20 +208,26 @@ def sequential_fails(end):
     return NOT_POSSIBLE
 
 
+def verify_with(starters, plan):
+    with tempfile.TemporaryDirectory(prefix="telar-verify-") as folder:
+        processes = Processes(plan, folder, starters)
+        try:
+            return verify(plan, folder, processes)
+        finally:
+            processes.end()
+
+
 def main():
     with open(sys.argv[1]) as file:
         plan = json.load(file)
-    started = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with tempfile.TemporaryDirectory(prefix="telar-verify-") as folder:
-        try:
-            return verify(plan, folder, started)
-        except KeyboardInterrupt:
-            return 128 + 2
-        finally:
-            for one in started:
-                if one.process.poll() is None:
-                    one.kill()
+    starters = Starters()
+    try:
+        return verify_with(starters, plan)
+    except KeyboardInterrupt:
+        return 128 + 2
+    finally:
+        starters.end()
 
 
 if __name__ == "__main__":
