@@ -3,15 +3,15 @@
 
     check_verified.py [--part K/N] TELAR SCRIPT.py...
 
-With --part: each N-th script, from the K-th on. A script in a folder of `projects/` runs the project of that folder. Each script of PyTorch is woven for DDP,
-and for Horovod (on a stand-in of its API), unless a comment says `# not for horovod: reason`; then weave must
-refuse it. Each script of Keras (in keras/) is woven for Horovod, again on a stand-in, and for tf.distribute,
-unless golden/ says that it is refused; run it with the python of an environment that has TensorFlow. Comments
-name the Keras that a script needs, why it is not run, and why it may print something else (check_keras.py). The checks of every woven text follow
-(woven.py).
+With --part: each N-th script, from the K-th on. A script in a folder of `projects/` runs the project of that
+folder. Each script of PyTorch is woven for DDP, and for Horovod (on a stand-in of its API), unless a comment says
+`# not for horovod: reason`; then weave must refuse it. Each script of Keras (in keras/) is woven for Horovod, again
+on a stand-in, and for tf.distribute, unless golden/ says that it is refused; run it with the python of an
+environment that has TensorFlow. Comments name the Keras that a script needs, why it is not run, and why it may print
+something else (check_keras.py). The checks of every woven text follow (woven.py).
 
-Scripts of PyTorch share the processes that have imported it (verifier.py). Those of ANEW, and all of Keras, are verified
-by the command line alone, in processes that are started anew: a thread keeps the harness from forking any.
+Scripts of PyTorch share the processes that have imported it (verifier.py). Those of ANEW, and all of Keras, are
+verified by the command line alone, in processes that are started anew: a thread keeps the harness from forking any.
 """
 import argparse
 import importlib.metadata
@@ -25,8 +25,8 @@ from verifier import Verifier
 from woven import golden, is_project, name_of, options_of, text_complaints, weave
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# What a process inherits could matter to: its start and its main module, workers, streams, the order of sets, files and
-# archives, options, projects, closures, stand-ins of modules.
+# Where what a process inherits could matter: its start and main module, workers, streams, the order of sets, files
+# and archives, options, projects, closures, stand-ins of modules.
 ANEW = ("multiprocessing_start.py", "guard_import.py", "seed_workers.py", "stream.py", "vocabulary_of_set.py",
         "download_urlretrieve.py", "warm_up.py", "package", "lbfgs.py", "lambda_download.py")
 
@@ -105,8 +105,9 @@ def main():
     paths = [HERE + "/stand_ins"] + [one for one in [os.environ.get("PYTHONPATH")] if one]
     os.environ.update(PATH=os.path.dirname(sys.executable) + ":" + os.environ["PATH"], PYTHONPATH=":".join(paths))
     failed = count = 0
+    pairs = [(script, target) for script in scripts for target in targets_of(script)]
     with Verifier() as verifier:
-        for script, target in [(script, target) for script in scripts for target in targets_of(script)]:
+        for script, target in pairs:
             with open(script) as file:
                 reason = why_not_run(script, file.read(), target)
             if reason:

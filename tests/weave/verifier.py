@@ -1,7 +1,7 @@
 """Runs `telar weave --verify` many times with processes that import PyTorch once.
 
 The command line does everything up to the start of the harness; the harness, from the source tree, then runs in this
-process. Its starters (telar/weave/verify/telar_verify/processes.py), which fork the observed processes, stay for the
+process. Its starters (telar/weave/verify/telar_verify/starters.py), which fork the observed processes, stay for the
 next verification.
 """
 import contextlib
@@ -15,7 +15,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, "../../telar/weave/verify"))
-from telar_verify.processes import Starters  # noqa: E402
+from telar_verify.starters import Starters  # noqa: E402
 from verify import verify_with  # noqa: E402
 
 

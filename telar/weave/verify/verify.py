@@ -8,8 +8,9 @@ import time
 
 from telar_verify import compare_outputs, compare_samples, compare_steps, compare_telar
 from telar_verify.lines import Origin
-from telar_verify.processes import IDLE, Processes, Starters, wait
+from telar_verify.processes import IDLE, Processes, wait
 from telar_verify.rows import DIFFERS, EXCLUDED, FAKE, OK, Row, plural
+from telar_verify.starters import Starters
 from telar_verify.workspace import Workspace
 
 WRONG, NOT_POSSIBLE = 1, 2

@@ -1,8 +1,4 @@
-"""Starts the observed processes, and collects what they recorded.
-
-Most of a short run is `import torch`. A process of PyTorch is therefore forked by a `Starter`, which has imported it
-once for all processes with the same environment, and so with the same hash seed.
-"""
+"""Starts the observed processes, and collects what they recorded."""
 import json
 import os
 import pickle
@@ -13,8 +9,8 @@ import subprocess
 import sys
 import time
 
-INSIDE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "inside.py")
-OF_A_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+from .starters import INSIDE, OF_A_RANK, Forked
+
 GRACE = 5  # seconds that the other ranks have after one has failed
 IDLE = 30  # seconds in which no process computes anything: they wait for each other
 
@@ -23,72 +19,6 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-class Starter:
-    """A process that has imported PyTorch and forks others (inside.py). `environment`: that of the forked processes,
-    but for OF_A_RANK, which is not read before the script runs."""
-
-    def __init__(self, environment):
-        self.channel, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, INSIDE, "--fork", str(theirs.fileno())], pass_fds=[theirs.fileno()], env=environment,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        self.lines = self.channel.makefile("rw")
-        self.usable = None
-
-    def can_fork(self):
-        """Whether its forks are like new processes."""
-        if self.usable is None:
-            self.usable = self.lines.readline() == "true\n"
-        return self.usable
-
-    def ask(self, request):
-        self.lines.write(json.dumps(request) + "\n")
-        self.lines.flush()
-        return json.loads(self.lines.readline())
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-        self.lines.close()
-        self.channel.close()
-
-
-class Forked:
-    """A process that a starter has forked, with what is used here of subprocess.Popen."""
-
-    def __init__(self, starter, request):
-        self.starter, self.returncode = starter, None
-        self.pid = starter.ask(request)
-
-    def poll(self):
-        if self.returncode is None:
-            self.returncode = self.starter.ask({"poll": self.pid})
-        return self.returncode
-
-    def wait(self):
-        while self.poll() is None:
-            time.sleep(0.01)
-
-
-class Starters:
-    """One starter for each environment; they stay for the next verification."""
-
-    def __init__(self):
-        self.by_environment = {}
-
-    def of(self, environment):
-        common = {name: value for name, value in environment.items() if name not in OF_A_RANK}
-        key = tuple(sorted(common.items()))
-        if key not in self.by_environment:
-            self.by_environment[key] = Starter(common)
-        return self.by_environment[key]
-
-    def end(self):
-        for one in self.by_environment.values():
-            one.end()
 
 
 class Processes:
@@ -101,17 +31,19 @@ class Processes:
     def start(self, workspace, rank=None, port=None, replay=()):
         """`rank` is None for the sequential program."""
         environment = self.environment(rank, port)
-        starter = self.starters.of(environment) if self.plan["framework"] == "torch" else None
-        self.started.append(Process(self.plan, workspace, self.folder, rank, replay, environment, starter))
+        self.started.append(
+            Process(self.plan, workspace, self.folder, rank, replay, environment, self.starter(environment)))
         return self.started[-1]
 
     def start_ranks(self, workspace):
         port = free_port()
         count = 1 if self.plan["target"] == "tf-distribute" else self.plan["processes"]
-        if self.plan["framework"] == "torch":
-            for rank in range(count):  # they import at the same time
-                self.starters.of(self.environment(rank, port))
+        for rank in range(count):  # they import at the same time
+            self.starter(self.environment(rank, port))
         return [self.start(workspace, rank, port) for rank in range(count)]
+
+    def starter(self, environment):
+        return self.starters.of(environment) if self.plan["framework"] == "torch" else None
 
     def environment(self, rank, port):
         # Weights are compared bit by bit, so both programs run on the processors.
