@@ -14,6 +14,7 @@
 #include "telar/train/job_loader.h"
 #include "telar/train/job_memory.h"
 #include "telar/train/job_model_file.h"
+#include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/job_stream.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains from a topic of a real broker (Tansu) and compares with training from files.
 
-    check_stream.py TELAR [CHECK...]
+    check_stream.py TELAR [CHECK or part of them...]
 
 Without the broker (`scripts/setup stream` installs it) the exit code is 77.
 """
@@ -1046,21 +1046,21 @@ def main():
     if brokers.folder() is None:
         print("check_stream: the broker is missing, so nothing was checked; scripts/setup stream installs it")
         sys.exit(77)
-    checks = [errors_are_sentences, losses_are_those_of_the_file, formats_are_read, records_are_read,
-              drifts_are_found, prometheus_reads_the_run, killed_runs_use_every_message_once,
-              killed_workers_count_every_message_once,
-              endless_topics_have_the_losses_of_the_file, workers_follow_the_load,
-              a_server_that_ends_ends_the_run, servers_elsewhere_lose_nothing, servers_of_before_are_refused,
-              a_broker_away_loses_nothing,
-              a_killed_broker_loses_nothing, a_silent_topic_can_be_left,
-              damaged_messages_are_kept_elsewhere, a_stream_is_scored,
-              a_topic_created_again_is_refused, partitions_that_were_added_are_used]
-    wanted = sys.argv[2:]
-    checks += [storm] * ("storm" in wanted)
+    parts = {
+        "short": [errors_are_sentences, losses_are_those_of_the_file, killed_workers_count_every_message_once],
+        "second": [formats_are_read, records_are_read, drifts_are_found, prometheus_reads_the_run,
+                   killed_runs_use_every_message_once, endless_topics_have_the_losses_of_the_file,
+                   workers_follow_the_load, a_server_that_ends_ends_the_run],
+        "third": [servers_elsewhere_lose_nothing, servers_of_before_are_refused, a_broker_away_loses_nothing,
+                  a_killed_broker_loses_nothing, a_silent_topic_can_be_left, damaged_messages_are_kept_elsewhere,
+                  a_stream_is_scored, a_topic_created_again_is_refused, partitions_that_were_added_are_used],
+        "storm": [storm]}
+    wanted = sys.argv[2:] or ["short", "second", "third"]
+    checks = [check for name, part in parts.items() for check in part if name in wanted or check.__name__ in wanted]
+    if not checks:
+        sys.exit("check_stream: there is no check or part %s; the parts are %s" % (" ".join(wanted), ", ".join(parts)))
     with brokers.Broker() as broker:
         for check in checks:
-            if wanted and check.__name__ not in wanted:
-                continue
             began = time.monotonic()
             with tempfile.TemporaryDirectory(prefix="telar-stream-") as folder:
                 try:

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "telar/comm/store/store_ledger.h"
 #include "telar/core/error.h"
 #include "telar/io/checksum.h"
 #include "telar/io/payload.h"

@@ -11,7 +11,7 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kSide = 16;
+constexpr int64_t kTileSide = 16;
 constexpr int64_t kBlocksAThread = 64;  // blocks for each thread
 
 /// An axis with several blocks.
@@ -57,12 +57,13 @@ WeightsToBf16 weights_to_bf16(const Desc& from, const Desc& to) {
   const Blocks source = blocks_of(from);
   const Blocks target = blocks_of(to);
   if (from.dims() != to.dims() || source.padded || target.padded) return {};
-  if (source.inner.size() != 2 || source.sizes != std::vector<int64_t>{kSide, kSide}) return {};
+  if (source.inner.size() != 2 || source.sizes != std::vector<int64_t>{kTileSide, kTileSide}) return {};
   const int row = source.inner[0];
   const int column = source.inner[1];
   const bool rows = target.inner == std::vector<int>{row, column, row};
   const bool columns = target.inner == std::vector<int>{column, row, column};
-  if (row == column || !(rows || columns) || target.sizes != std::vector<int64_t>{kSide / 2, kSide, 2})
+  if (row == column || !(rows || columns) ||
+      target.sizes != std::vector<int64_t>{kTileSide / 2, kTileSide, 2})
     return {};
   std::vector<Axis> axes;
   for (size_t a = 0; a < source.counts.size(); ++a) {

@@ -10,7 +10,7 @@ namespace telar::cpu {
 
 namespace {
 
-constexpr int64_t kElementsAThread = 1 << 12;
+constexpr int64_t kElementsSortedByAThread = 1 << 12;
 
 /// Elements that are `step` apart, of which `count` positions are wanted.
 struct OrderedRow {
@@ -51,7 +51,7 @@ void lower_order(Lowering& lowering, const Node& node) {
                     [=](const Pointers& p) {
                       const auto* from = p.get<const float>(0);
                       auto* to = p.get<int32_t>(1);
-                      const int64_t grain = std::max<int64_t>(1, kElementsAThread / row.extent);
+                      const int64_t grain = std::max<int64_t>(1, kElementsSortedByAThread / row.extent);
                       parallel_for(rows, grain, [=](int64_t begin, int64_t end) {
                         std::vector<float> keys(static_cast<size_t>(row.extent));
                         std::vector<int32_t> places(static_cast<size_t>(row.extent));
