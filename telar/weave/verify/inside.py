@@ -98,7 +98,7 @@ def can_fork():
 
 def forked(channel):
     """Answers requests until there are no more. Returns only in a forked process, with the path of its settings."""
-    lines = channel.makefile("rw")
+    lines, codes = channel.makefile("rw"), {}
     answer = can_fork()
     while True:
         lines.write(json.dumps(answer) + "\n")
@@ -106,16 +106,25 @@ def forked(channel):
         line = lines.readline()
         if not line:
             os._exit(0)
-        request = json.loads(line)
+        number, request = json.loads(line)
         if "poll" in request:
-            pid, status = os.waitpid(request["poll"], os.WNOHANG)
-            answer = os.waitstatus_to_exitcode(status) if pid else None
+            answer = [number, code_of(request["poll"], codes)]
             continue
-        answer = os.fork()
-        if answer == 0:
+        pid = os.fork()
+        if pid == 0:
             lines.close()
             become_new(request)
             return request["settings"]
+        codes[pid] = None
+        answer = [number, pid]
+
+
+def code_of(pid, codes):
+    """The exit code of a forked process; None if it has not ended."""
+    if codes[pid] is None:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        codes[pid] = os.waitstatus_to_exitcode(status) if ended else None
+    return codes[pid]
 
 
 def become_new(request):

@@ -25,6 +25,7 @@ class Starter:
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         self.lines = self.channel.makefile("rw")
         self.usable = None
+        self.asked = 0
 
     def can_fork(self):
         """Whether its forks are like new processes."""
@@ -33,9 +34,13 @@ class Starter:
         return self.usable
 
     def ask(self, request):
-        self.lines.write(json.dumps(request) + "\n")
+        self.asked += 1
+        self.lines.write(json.dumps([self.asked, request]) + "\n")
         self.lines.flush()
-        return json.loads(self.lines.readline())
+        number, answer = 0, None
+        while number != self.asked:  # an earlier answer was not read, if Ctrl-C interrupted that request
+            number, answer = json.loads(self.lines.readline())
+        return answer
 
     def end(self):
         self.process.kill()
