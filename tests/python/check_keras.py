@@ -17,8 +17,8 @@ try:
     import numpy
     import keras
     from keras import layers, ops
-except ImportError:
-    print("check_keras: SKIPPED, there is no Keras with a backend")
+except ModuleNotFoundError:
+    print("check_keras: SKIPPED, there is no Keras with a backend; scripts/install-peers installs both")
     sys.exit(77)
 if keras.backend.backend() not in ("tensorflow", "torch"):
     print(f"check_keras: SKIPPED, the backend is {keras.backend.backend()}")
