@@ -49,8 +49,8 @@ def main():
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         try:
             importlib.import_module(library)
-        except ImportError:
-            print(f"check_example: SKIPPED, there is no {library} for {name}.py")
+        except ModuleNotFoundError:
+            print(f"check_example: SKIPPED, there is no {library} for {name}.py; scripts/install-peers installs it")
             raise SystemExit(77) from None
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
