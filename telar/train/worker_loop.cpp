@@ -63,7 +63,7 @@ void WorkerLoop::work_on_epoch() {
     if (preparing_) tell_prepared(seconds_since(start));
     train(*batch, entries_.front());
     entries_.pop_front();
-    if (further_) add(*std::exchange(further_, {}));
+    for (const Lease& lease : std::exchange(further_, {})) add(lease);
   }
   // A piece of work that is not complete has not been pushed: it goes to others.
   if (!source_.lost())
@@ -134,16 +134,16 @@ bool WorkerLoop::waits_for_turn(const Entry& entry) {
 std::optional<StoreRound> WorkerLoop::next_round(int64_t work) {
   std::set<uint64_t> leases{entries_.front().lease->id};
   for (const PartDone& part : pending_) leases.insert(part.lease);
-  const std::optional<WorkSource::RoundAnswer> answer = source_.next_round(work, leases);
-  stopped_ = stopped_ || !answer;
-  if (!answer) return std::nullopt;
-  if (const auto* lease = std::get_if<Lease>(&*answer)) {
-    further_ = *lease;
-    return std::nullopt;
+  while (const std::optional<WorkSource::RoundAnswer> answer = source_.next_round(work, leases)) {
+    if (const auto* round = std::get_if<StoreRound>(&*answer)) {
+      contributes_ = !round->members.empty();
+      return *round;
+    }
+    further_.push_back(std::get<Lease>(*answer));
+    if (!further_.back().applied) return std::nullopt;  // a report has time
   }
-  const StoreRound& round = std::get<StoreRound>(*answer);
-  contributes_ = !round.members.empty();
-  return round;
+  stopped_ = true;
+  return std::nullopt;
 }
 
 void WorkerLoop::tell_prepared(double seconds) {

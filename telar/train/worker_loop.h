@@ -81,10 +81,10 @@ class WorkerLoop {
   std::vector<PartDone> pending_;
   uint64_t unfinished_ = 0;  ///< the lease of a part of which some batches are trained; 0: none
   // In rounds:
-  int64_t current_ = 0;           ///< the piece of work that begins with these parameters; 0: not known
-  std::optional<Lease> further_;  ///< came in place of a round
-  bool contributes_ = false;      ///< the last round has this worker
-  bool stopped_ = false;          ///< while it waited for samples
+  int64_t current_ = 0;         ///< the piece of work that begins with these parameters; 0: not known
+  std::vector<Lease> further_;  ///< came in place of a round
+  bool contributes_ = false;    ///< the last round has this worker
+  bool stopped_ = false;        ///< while it waited for samples
   bool cannot_read_ = false;
   std::optional<double> preparing_;  ///< seconds; empty once it is reported
 };
