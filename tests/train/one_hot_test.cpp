@@ -239,15 +239,19 @@ class Probe {
     options.job = "probe";
     options.works_before = 1000;
     if (situation_.here < probed_.workers) options.gather_seconds = 0.05;
+    std::stop_source over;
     std::vector<std::jthread> workers;
-    Coordinator coordinator(options);
-    for (int64_t w = 0; w < situation_.here; ++w)
-      workers.emplace_back([this, w, address = coordinator.address()] {
-        if (works(address, w == 0 ? situation_.first : Vanishes::never) && situation_.returns)
-          works(address, Vanishes::never);
-      });
-    for (uint32_t epoch = 0; epoch < kEpochs; ++epoch)
-      EXPECT_EQ(samples_of(coordinator, *messages, epoch), data_.size());
+    {
+      Coordinator coordinator(options);
+      for (int64_t w = 0; w < situation_.here; ++w)
+        workers.emplace_back([this, w, address = coordinator.address(), stop = over.get_token()] {
+          if (works(address, w == 0 ? situation_.first : Vanishes::never, stop) && situation_.returns)
+            works(address, Vanishes::never, stop);
+        });
+      for (uint32_t epoch = 0; epoch < kEpochs; ++epoch)
+        EXPECT_EQ(samples_of(coordinator, *messages, epoch), data_.size());
+    }
+    over.request_stop();  // one that comes back later finds no coordinator
   }
 
   /// The samples of all steps of an epoch that the coordinator reports.
@@ -270,9 +274,10 @@ class Probe {
   }
 
   /// Returns whether it has vanished.
-  bool works(const std::string& coordinator, Vanishes where) {
+  bool works(const std::string& coordinator, Vanishes where, const std::stop_token& stop) {
     try {
-      Membership membership({.coordinator = coordinator, .patience_seconds = 20, .name = "worker"});
+      Membership membership(
+          {.coordinator = coordinator, .patience_seconds = 20, .stop = stop, .name = "worker"});
       Vanishing source(membership, where);
       std::vector<std::unique_ptr<Store>> stores;
       stores.push_back(servers_[0]->connect(source.id()));
