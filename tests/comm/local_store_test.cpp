@@ -122,7 +122,7 @@ TEST(LocalStore, APieceOfWorkIsAppliedInOneRoundOnly) {
   EXPECT_EQ(round(3, {{1, 0}, {2, 0}}, 0), -4) << "no samples, so no mean";
   std::vector<float> steps(kLocalFloats);
   members[1]->read("steps", steps);
-  EXPECT_EQ(steps.back(), 3) << "updates";
+  EXPECT_EQ(steps.back(), 2) << "updates";
 }
 
 TEST(LocalStore, ARoundSumsInTheOrderOfMembers) {
