@@ -18,9 +18,9 @@ struct Lease {
   int64_t begin = 0;
   int64_t end = 0;
   int64_t part = 0;
-  /// Of each step: the number of the piece of work that it belongs to, from 1 on. A piece has all parts of some
-  /// steps that follow each other. Its gradients are pushed at once, in the end. It has the same number and the
-  /// same steps, to whomever its parts are leased.
+  /// Of each step: the number of the piece of work that it belongs to, from 1 on. A piece has all parts of
+  /// some steps that follow each other. Its gradients are pushed at once, in the end. It has the same number
+  /// and the same steps, to whomever its parts are leased.
   std::vector<int64_t> works = {};
   /// Of a stream: where each step begins in it, and where the last one ends. Empty: steps are found by their
   /// numbers.
@@ -41,8 +41,8 @@ struct LeaseSizes {
 };
 
 /// Assigns parts of an epoch's global batches to members that may come and go. Each batch has `parts` equal
-/// parts. What a lost member did not finish of a piece of work is leased to another member: a server that knows
-/// its number from a push of the lost member ignores the second push. Not thread-safe.
+/// parts. What a lost member did not finish of a piece of work is leased to another member: a server that
+/// knows its number from a push of the lost member ignores the second push. Not thread-safe.
 class LeaseBook {
  public:
   /// For each part, whether a member will take its batches itself; empty: no part is claimed.
@@ -54,11 +54,11 @@ class LeaseBook {
             int64_t works_before = 0);
 
   /// The earliest work that is not leased: what was given back, the `preferred` part (-1: none), or any
-  /// unclaimed part. Members have an equal share of a piece's unclaimed parts. Empty when everything is leased,
-  /// claimed or another's share.
+  /// unclaimed part. Members have an equal share of a piece's unclaimed parts. Empty when everything is
+  /// leased, claimed or another's share.
   std::optional<Lease> take(uint32_t member, int64_t preferred, const Claims& claimed = {});
-  /// A part of the current piece that another member holds, as long as that is the only part that it has of the
-  /// piece, nobody else has a copy, `slow` is true for it, and `member` has no part. Either one does it.
+  /// A part of the current piece that another member holds, as long as that is the only part that it has of
+  /// the piece, nobody else has a copy, `slow` is true for it, and `member` has no part. Either one does it.
   std::optional<Lease> copy(uint32_t member, const std::function<bool(uint32_t)>& slow);
   /// Records that the lease's part of one batch was used. False when the member does not (or no longer) hold
   /// the lease: the report must be ignored. The batches of a piece of work are reported in their order, so

@@ -10,8 +10,8 @@
 
 namespace telar {
 
-/// What a worker has computed since its last push to a store. In rounds, these may be several parts of a piece
-/// of work, computed one after another with the same parameters.
+/// What a worker has computed since its last push to a store. In rounds, these may be several parts of a
+/// piece of work, computed one after another with the same parameters.
 class PendingPush {
  public:
   /// All references must outlive this object.

@@ -16,9 +16,9 @@ namespace telar {
 /// A worker's access to its parameter servers.
 struct StoreAccess {
   std::vector<Store*> servers;  ///< in the order of the program's servers
-  /// Called before each push of a program with rounds, with the number of the piece of work. None: other parts
-  /// of it are to be pushed together with what this worker has computed so far. A round without members: the
-  /// update is made without this worker.
+  /// Called before each push of a program with rounds, with the number of the piece of work. None: other
+  /// parts of it are to be pushed together with what this worker has computed so far. A round without
+  /// members: the update is made without this worker.
   std::function<std::optional<StoreRound>(int64_t work)> next_round;
 };
 

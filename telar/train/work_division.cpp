@@ -9,9 +9,9 @@ namespace telar {
 
 namespace {
 
-/// A lease is one piece of work, or if workers process whole batches, several of one batch. They are assigned on
-/// request, so a lease is then small enough for each worker to get four even in a short epoch, and a piece of
-/// several batches small enough for each worker to get one.
+/// A lease is one piece of work, or if workers process whole batches, several of one batch. They are assigned
+/// on request, so a lease is then small enough for each worker to get four even in a short epoch, and a piece
+/// of several batches small enough for each worker to get one.
 LeaseSizes lease_sizes(const Cooperation& cooperation, int64_t workers, int64_t epoch_steps) {
   constexpr int64_t kMost = 8;
   const bool divides_batches = parts_of(cooperation, workers) > 1;

@@ -21,8 +21,8 @@ class WorkerLoop {
  public:
   /// All references must outlive this object. `session`: of a worker's program, with its StoreAccess.
   /// `steps`: global batches in an epoch. `options`: those of the run's Trainer; a worker needs schedule and
-  /// loader. `parts`: of each global batch. `say` receives messages; may be empty. `rounds`: of a program with
-  /// rounds, what its session has as StoreAccess, which from now on asks this object for them.
+  /// loader. `parts`: of each global batch. `say` receives messages; may be empty. `rounds`: of a program
+  /// with rounds, what its session has as StoreAccess, which from now on asks this object for them.
   WorkerLoop(WorkSource& source, Session& session, LeasedBatches& batches, int64_t steps,
              const TrainerOptions& options, int64_t parts, std::function<void(const std::string&)> say = {},
              StoreAccess* rounds = nullptr);

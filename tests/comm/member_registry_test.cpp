@@ -646,9 +646,9 @@ TEST(MemberRegistry, RefusesImpossibleReports) {
   expect_error([&] { MemberRegistry{none}; }, {"0 workers"});
 }
 
-/// Simulates members that behave like workers, in a random order of events, and servers that apply a round when
-/// all of its members have pushed, and discard it when one of them is lost.
-/// If `failures`, some are lost and others join.
+/// Simulates members that behave like workers, in a random order of events, and servers that apply a round
+/// when all of its members have pushed, and discard it when one of them is lost. If `failures`, some are lost
+/// and others join.
 class Simulation {
  public:
   Simulation(uint32_t seed, int64_t workers, int64_t backups, int64_t come)

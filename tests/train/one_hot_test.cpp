@@ -21,15 +21,15 @@
 #include "telar/train/work_division.h"
 #include "telar/train/worker_loop.h"
 
-// A sample is one-hot, and there are two weights for it, w. Its loss is the mean of (w − 1)² over both, so the
-// gradient of a weight is w − 1 in the sample's loss, and 0 in those of others. Whatever a strategy does, a
-// sample that counts once in an epoch multiplies 1 − w by a factor that follows from the learning rate η, and one
-// that counts twice, or never, shows:
+// A sample is one-hot, and there are two weights for it, w. Its loss is the mean of (w − 1)² over both, so
+// the gradient of a weight is w − 1 in the sample's loss, and 0 in those of others. Whatever a strategy does,
+// a sample that counts once in an epoch multiplies 1 − w by a factor that follows from the learning rate η,
+// and one that counts twice, or never, shows:
 //
 // - A mean over a batch of n samples: 1 − η/n.
-// - Averaging: a worker multiplies 1 − w by 1 − η/m in the part of m samples of a batch. Of all N samples of a
-//   piece of work, its part has M, and so that weight in the mean: 1 − M/N · η/m. With P equal parts, M/N is 1/P
-//   and m is n/P: 1 − η/n again.
+// - Averaging: a worker multiplies 1 − w by 1 − η/m in the part of m samples of a batch. Of all N samples of
+//   a piece of work, its part has M, and so that weight in the mean: 1 − M/N · η/m. With P equal parts, M/N
+//   is 1/P and m is n/P: 1 − η/n again.
 //
 // The same holds if one worker computes several parts, and if it takes over a part of a worker that has left.
 

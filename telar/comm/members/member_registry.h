@@ -23,26 +23,27 @@ namespace telar {
 /// member's question is answered as soon as possible: call take_answers() after each call. Not thread-safe.
 ///
 /// **Seats.** There are workers + backups seats. A new member gets the lowest free seat. The others are
-/// spares; when a seat becomes free, the spare that has waited longest takes it. A worker's seat prefers
-/// part = seat of every batch, and claims it as soon as the member has asked for work (before that it may still
-/// be compiling). A backup claims none; it copies parts that are not ready.
+/// spares; when a seat becomes free, the spare that has waited longest takes it. A worker's seat prefers part
+/// = seat of every batch, and claims it as soon as the member has asked for work (before that it may still be
+/// compiling). A backup claims none; it copies parts that are not ready.
 ///
 /// **Rounds.** A round has all parts of one piece of work (of one batch, if no worker averages), whoever
-/// computes them. A member gets the earliest work that is nobody else's, so the parts of a worker that has left
-/// or never came are shared by those who are there, who compute them one after another with the same
+/// computes them. A member gets the earliest work that is nobody else's, so the parts of a worker that has
+/// left or never came are shared by those who are there, who compute them one after another with the same
 /// parameters. A member that has computed all parts that it holds of a piece asks for the round. As soon as
-/// every part is held by a member that has asked, these form the round, listed in the order of their parts. If a
-/// part is free instead, a member that has asked gets it in answer, and asks again. If the piece was applied
-/// meanwhile, or others had copies ready first, the answer is a round without members: its update is made
-/// without this one. What a member pushes is a sum, so a member of whose parts a backup has a copy gets no
-/// other part of the same piece; if one is free, it loses the one that another has, too. No wait is endless as long as each member reports, asks or is lost.
+/// every part is held by a member that has asked, these form the round, listed in the order of their parts.
+/// If a part is free instead, a member that has asked gets it in answer, and asks again. If the piece was
+/// applied meanwhile, or others had copies ready first, the answer is a round without members: its update is
+/// made without this one. What a member pushes is a sum, so a member of whose parts a backup has a copy gets
+/// no other part of the same piece; if one is free, it loses the one that another has, too. No wait is
+/// endless as long as each member reports, asks or is lost.
 ///
-/// Pieces are done one after another. A member that holds a part of a later one asks for its turn, which comes
-/// when all earlier ones are done; then it reads the parameters. If earlier work is free, it gets that in
-/// answer.
+/// Pieces are done one after another. A member that holds a part of a later one asks for its turn, which
+/// comes when all earlier ones are done; then it reads the parameters. If earlier work is free, it gets that
+/// in answer.
 ///
-/// In the first epoch, no work is given out before `workers` members have asked for it, or gather_seconds have
-/// passed since the first request.
+/// In the first epoch, no work is given out before `workers` members have asked for it, or gather_seconds
+/// have passed since the first request.
 ///
 /// **Free.** Each member proceeds at its own pace, within the staleness bound if there is one: a member waits
 /// when its clock (parts done in this epoch) is more than the bound ahead of the slowest member with work.
@@ -70,7 +71,8 @@ class MemberRegistry {
   // Questions and reports of members. `id` must come from join() and not have been removed.
   void ask_work(uint32_t id, Time now);
   void ask_lease(uint32_t id);
-  /// Answered by a StoreRound or a Lease. `work`: the piece of which it has computed the parts of these leases.
+  /// Answered by a StoreRound or a Lease. `work`: the piece of which it has computed the parts of these
+  /// leases.
   void ask_round(uint32_t id, int64_t work, const std::set<uint64_t>& leases);
   /// Answered by MayGoOn or, in rounds, a Lease. `work`: the piece that it wants to begin.
   void ask_pace(uint32_t id, int64_t work);

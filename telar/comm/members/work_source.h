@@ -38,10 +38,11 @@ class WorkSource {
   /// Reports that this member will not use the part, so another member gets it.
   virtual void give_back(uint64_t lease, int64_t step) = 0;
 
-  /// Rhythm::rounds: announces that all parts that this member holds of a piece of work are computed, those of
-  /// these leases, and waits for the round of this piece. Returns the round; one without members, if the update is made without this
-  /// one, which drops what it has computed, and reports its parts as done; a lease that it is to do before, of the same piece or one without an
-  /// update (Lease::applied); or none, if it is lost or the training is over.
+  /// Rhythm::rounds: announces that all parts that this member holds of a piece of work are computed, those
+  /// of these leases, and waits for the round of this piece. Returns the round; one without members, if the
+  /// update is made without this one, which drops what it has computed, and reports its parts as done; a
+  /// lease that it is to do before, of the same piece or one without an update (Lease::applied); or none, if
+  /// it is lost or the training is over.
   using RoundAnswer = std::variant<StoreRound, Lease>;
   virtual std::optional<RoundAnswer> next_round(int64_t work, const std::set<uint64_t>& leases) = 0;
   /// Waits until this member may begin the piece of work. In rounds, all earlier ones are done then, and it

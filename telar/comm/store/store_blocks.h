@@ -64,11 +64,11 @@ struct StorePush {
 ///
 /// The contributions of a round to a range are added in the order of the round's members; an early one waits
 /// for those before it. When all are there, the update is applied. If a member is not to be waited for
-/// (StoreMembers), or a contribution to a later round arrives, the sum is discarded: an update of some parts of
-/// a batch would be another one. Its contributions count as late, and the coordinator forms another round of
-/// this piece of work. So a range has a piece of work either as a whole or not at all. A push or contribution
-/// whose work has been applied to its range is answered as usual and changes nothing. At most `open_bytes` of
-/// sums are open.
+/// (StoreMembers), or a contribution to a later round arrives, the sum is discarded: an update of some parts
+/// of a batch would be another one. Its contributions count as late, and the coordinator forms another round
+/// of this piece of work. So a range has a piece of work either as a whole or not at all. A push or
+/// contribution whose work has been applied to its range is answered as usual and changes nothing. At most
+/// `open_bytes` of sums are open.
 class StoreBlocks {
  public:
   using Cancelled = std::function<bool()>;
