@@ -38,7 +38,8 @@ inline Obeyed take_replies(std::span<const uint8_t> input) {
     if (!reply.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) break;
     replies.take(reply);
     ++obeyed.messages;
-    if (const auto round = std::exchange(replies.round, std::nullopt); round && *round) ++obeyed.rounds;
+    if (const auto round = std::exchange(replies.round, std::nullopt); round && !round->members.empty())
+      ++obeyed.rounds;
     const auto answer = std::exchange(replies.lease, std::nullopt);
     if (!answer || !*answer) continue;
     const Lease& lease = **answer;

@@ -87,11 +87,11 @@ struct WorkerProgram {
 struct Cooperation {
   enum class Kind : uint8_t {
     lockstep,  ///< all of them make each step together
-    rounds,    ///< an update takes the contributions of as many workers as there are parts of a batch
+    rounds,    ///< an update takes all parts of a piece of work, one for each worker
     free       ///< each at its own pace
   };
   Kind kind = Kind::lockstep;
-  int64_t backups = 0;     ///< of rounds: additional workers; the first contributions count
+  int64_t backups = 0;     ///< of rounds: additional workers; of each part, the first contribution counts
   int64_t staleness = -1;  ///< if free: batches by which a worker may be ahead of the slowest; -1: no limit
   int64_t work_steps = 1;  ///< batches in a piece of work, which is pushed at once
 };

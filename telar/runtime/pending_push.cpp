@@ -17,6 +17,7 @@ void PendingPush::accrue_gradients() {
 
 void PendingPush::add(const std::byte* gradients, int64_t samples) {
   samples_ += samples;
+  of_part_ += samples;
   ++batches_;
   if (accrued_ == nullptr) return;
   if (batches_ == 1) device_.zero(accrued_->data(), accrued_->size());
@@ -31,33 +32,60 @@ ServerExchange::Terms PendingPush::terms(float samples, bool then_pull, const St
       static_cast<float>(program_.learning_rate.value_or(static_cast<double>(inputs.learning_rate)));
   terms.work = inputs.work;
   terms.push = true;
-  if (rounds_) {
-    terms.round = access_.next_round();
-    terms.push = terms.round.has_value();
-  }
   return terms;
 }
 
-void PendingPush::push_gradients(bool then_pull, const std::byte* gradients, const ServerExchange::Form& form,
+template <typename Keep>
+bool PendingPush::enters_round(ServerExchange::Terms& terms, const StepInputs& inputs, const Keep& keep,
+                               StepResult& result) {
+  if (!rounds_) return true;
+  terms.round = inputs.more_parts ? std::nullopt : access_.next_round(inputs.work);
+  if (terms.round && !terms.round->members.empty()) return true;
+  if (terms.round) {  // the update is made without this worker
+    servers_.drop_kept();
+    clear();
+    result.fate = StepResult::Fate::used;
+    return false;
+  }
+  keep();
+  of_part_ = 0;
+  result.fate = StepResult::Fate::pending;
+  return false;
+}
+
+bool PendingPush::push_gradients(bool then_pull, const std::byte* gradients, const ServerExchange::Form& form,
                                  const StepInputs& inputs, StepResult& result) {
-  // The mean of each batch counts as a separate gradient, as if each had been pushed.
-  const float samples = static_cast<float>(samples_) / static_cast<float>(batches_);
-  auto settings = terms(samples, then_pull, inputs);
+  // In rounds, the batches are parts of one. Otherwise the mean of each batch counts as a separate gradient,
+  // as if each had been pushed.
+  const int64_t means = rounds_ ? 1 : batches_;
+  auto settings = terms(static_cast<float>(samples_) / static_cast<float>(means), then_pull, inputs);
   settings.form = form;
+  settings.keeps_if_late = true;
+  if (!enters_round(
+          settings, inputs, [&] { servers_.keep_gradients(gradients); }, result))
+    return true;
   const StoreReport report = servers_.push_gradients(accrued_ != nullptr ? accrued_->data() : gradients,
-                                                     batches_, settings, home_.parameters->data());
-  pushed(settings, report, result);
+                                                     means, settings, home_.parameters->data());
+  pushed(report, result);
+  return then_pull;
 }
 
-void PendingPush::push_differences(bool then_pull, const StepInputs& inputs, StepResult& result) {
-  const auto settings = terms(static_cast<float>(samples_), then_pull, inputs);
-  pushed(settings, servers_.push_differences(settings, home_.parameters->data()), result);
+bool PendingPush::push_differences(bool then_pull, const StepInputs& inputs, StepResult& result) {
+  auto settings = terms(static_cast<float>(samples_), then_pull, inputs);
+  const auto own = static_cast<float>(of_part_);
+  std::byte* parameters = home_.parameters->data();
+  if (!enters_round(
+          settings, inputs, [&] { servers_.keep_differences(own, parameters); }, result))
+    return true;
+  pushed(servers_.push_differences(own, settings, parameters), result);
+  return then_pull;
 }
 
-void PendingPush::pushed(const ServerExchange::Terms& terms, const StoreReport& report, StepResult& result) {
-  samples_ = 0;
-  batches_ = 0;
-  result.fate = terms.push && !report.late ? StepResult::Fate::used : StepResult::Fate::dropped;
+void PendingPush::clear() { samples_ = batches_ = of_part_ = 0; }
+
+void PendingPush::pushed(const StoreReport& report, StepResult& result) {
+  clear();
+  result.fate = report.late ? StepResult::Fate::dropped : StepResult::Fate::used;
   result.finite = result.finite && report.finite;
   result.staleness = report.staleness;
   result.lost_updates = report.lost_updates;

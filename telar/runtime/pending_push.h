@@ -10,7 +10,8 @@
 
 namespace telar {
 
-/// What a worker has computed since its last push to a store.
+/// What a worker has computed since its last push to a store. In rounds, these may be several parts of a
+/// piece of work, computed one after another with the same parameters.
 class PendingPush {
  public:
   /// All references must outlive this object.
@@ -25,17 +26,24 @@ class PendingPush {
   void add(const std::byte* gradients, int64_t samples);
 
   /// Pushes the gradients that were added since the last push, and records the outcome in `result`. With
-  /// `then_pull`, also pulls the servers' parameters. `gradients`: of the last step.
-  void push_gradients(bool then_pull, const std::byte* gradients, const ServerExchange::Form& form,
+  /// `then_pull`, also pulls the servers' parameters. `gradients`: of the last step. In rounds, it keeps them
+  /// instead while other parts follow. Returns whether a pull that is due is done, or would be wrong.
+  bool push_gradients(bool then_pull, const std::byte* gradients, const ServerExchange::Form& form,
                       const StepInputs& inputs, StepResult& result);
   /// As push_gradients, but pushes samples × (parameters as last pulled − parameters).
-  void push_differences(bool then_pull, const StepInputs& inputs, StepResult& result);
+  bool push_differences(bool then_pull, const StepInputs& inputs, StepResult& result);
   void pull() { servers_.pull(home_.parameters->data()); }
 
  private:
   /// Settings of a push whose samples count as `samples`.
   ServerExchange::Terms terms(float samples, bool then_pull, const StepInputs& inputs) const;
-  void pushed(const ServerExchange::Terms& terms, const StoreReport& report, StepResult& result);
+  /// Asks for the round of the push. Returns false if there is none to push to now, and records that in
+  /// `result`. Calls keep() if what is computed is to be pushed later.
+  template <typename Keep>
+  bool enters_round(ServerExchange::Terms& terms, const StepInputs& inputs, const Keep& keep,
+                    StepResult& result);
+  void clear();
+  void pushed(const StoreReport& report, StepResult& result);
 
   const StoreProgram& program_;
   bool rounds_;
@@ -46,6 +54,7 @@ class PendingPush {
   std::unique_ptr<Memory> accrued_;  ///< gradients, when pushes are more than one step apart
   int64_t samples_ = 0;
   int64_t batches_ = 0;
+  int64_t of_part_ = 0;  ///< samples of the present part
 };
 
 }  // namespace telar

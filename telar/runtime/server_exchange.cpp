@@ -56,24 +56,61 @@ void ServerExchange::send(const std::byte* arena, const Fill& fill, const Terms&
   };
   // The servers' arenas contain the pieces in the order of the variables, so the ready floats are one range.
   // It is sent in whole blocks, the unit of a server's locks and rounds, while the rest is prepared.
-  for (const Variable& variable : variables_) {
-    if (terms.push) {
-      size_t floats = 0;
-      for (const Part& part : variable.parts) floats += part.floats;
-      const std::span<float> values = std::span(canonical_).first(floats);
-      device_.read(variable.entry->layout, arena + variable.entry->offset, values);
-      for (const Part& part : variable.parts) {
-        fill(variable, part, values.subspan(part.begin, part.floats),
-             servers_[part.server]->outgoing().subspan(part.offset, part.floats));
-      }
-    }
+  const auto prepared = [&](const Variable& variable) {
     for (const Part& part : variable.parts) {
       ranges[part.server].ready = part.offset + part.floats;
       start(part.server, ranges[part.server].ready / kBlockFloats * kBlockFloats);
     }
+  };
+  if (terms.push) {
+    prepare(arena, fill, prepared);
+  } else {
+    for (const Variable& variable : variables_) prepared(variable);
   }
   for (size_t server = 0; server < servers_.size(); ++server)
     start(server, servers_[server]->outgoing().size());
+}
+
+void ServerExchange::prepare(const std::byte* arena, const Fill& fill,
+                             const std::function<void(const Variable&)>& prepared) {
+  for (const Variable& variable : variables_) {
+    size_t floats = 0;
+    for (const Part& part : variable.parts) floats += part.floats;
+    const std::span<float> values = std::span(canonical_).first(floats);
+    device_.read(variable.entry->layout, arena + variable.entry->offset, values);
+    for (const Part& part : variable.parts) {
+      fill(variable, part, values.subspan(part.begin, part.floats),
+           servers_[part.server]->outgoing().subspan(part.offset, part.floats));
+    }
+    prepared(variable);
+  }
+}
+
+void ServerExchange::keep(const std::byte* arena, const Fill& fill) {
+  prepare(arena, fill, [](const Variable&) {});
+  const bool first = kept_.empty();
+  for (size_t server = 0; server < servers_.size(); ++server) {
+    const std::span<const float> part = servers_[server]->outgoing();
+    if (first) kept_.emplace_back(part.size());
+    for (size_t i = 0; i < part.size(); ++i) kept_[server][i] += part[i];
+  }
+}
+
+void ServerExchange::keep_gradients(const std::byte* gradients) {
+  keep(gradients, [](const Variable&, const Part&, std::span<const float> values, std::span<float> out) {
+    std::ranges::copy(values, out.begin());
+  });
+}
+
+void ServerExchange::keep_differences(float samples, std::byte* parameters) {
+  keep(parameters, differences(servers_, samples));
+  take(parameters);
+}
+
+void ServerExchange::add_kept(const Part& part, std::span<float> outgoing) const {
+  if (kept_.empty()) return;
+  const std::span kept = std::span(kept_[part.server]).subspan(part.offset, part.floats);
+  for (size_t i = 0; i < outgoing.size(); ++i) outgoing[i] += kept[i];
 }
 
 void ServerExchange::take(std::byte* parameters) {
@@ -98,6 +135,7 @@ void ServerExchange::take(std::byte* parameters) {
 StoreReport ServerExchange::exchange(const std::byte* arena, const Fill& fill, const Terms& terms,
                                      std::byte* parameters) {
   send(arena, fill, terms);
+  kept_.clear();
   StoreReport all;
   for (Store* server : servers_) {
     const StoreReport report = server->finish();
@@ -106,7 +144,7 @@ StoreReport ServerExchange::exchange(const std::byte* arena, const Fill& fill, c
     all.staleness += report.staleness / static_cast<double>(servers_.size());
     all.lost_updates = std::max(all.lost_updates, report.lost_updates);
   }
-  if (terms.pull) take(parameters);
+  if (terms.pull && !(all.late && terms.keeps_if_late)) take(parameters);
   return all;
 }
 
@@ -123,6 +161,7 @@ StoreReport ServerExchange::push_gradients(const std::byte* gradients, int64_t b
     if (!variable.trainable && batches > 1) {
       for (float& value : out) value *= share;
     }
+    add_kept(part, out);
     if (terms.form.payload == 0) return;
     // The rest is one of means, because pushes may be of different numbers of samples.
     if (terms.samples <= 0) return;
@@ -134,11 +173,20 @@ StoreReport ServerExchange::push_gradients(const std::byte* gradients, int64_t b
   return exchange(gradients, fill, terms, parameters);
 }
 
-StoreReport ServerExchange::push_differences(const Terms& terms, std::byte* parameters) {
-  const auto fill = [&](const Variable&, const Part& part, std::span<const float> values,
+ServerExchange::Fill ServerExchange::differences(const std::vector<Store*>& servers, float samples) {
+  return [&servers, samples](const Variable&, const Part& part, std::span<const float> values,
+                             std::span<float> out) {
+    const auto pulled = servers[part.server]->incoming().subspan(part.offset, part.floats);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = samples * (pulled[i] - values[i]);
+  };
+}
+
+StoreReport ServerExchange::push_differences(float samples, const Terms& terms, std::byte* parameters) {
+  const auto fill = [&, difference = differences(servers_, samples)](
+                        const Variable& variable, const Part& part, std::span<const float> values,
                         std::span<float> out) {
-    const auto pulled = servers_[part.server]->incoming().subspan(part.offset, part.floats);
-    for (size_t i = 0; i < out.size(); ++i) out[i] = terms.samples * (pulled[i] - values[i]);
+    difference(variable, part, values, out);
+    add_kept(part, out);
   };
   return exchange(parameters, fill, terms, parameters);
 }

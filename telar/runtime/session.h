@@ -57,8 +57,9 @@ struct StepInputs {
   /// When the wait for the batch began; the step's phases begin then. Default: at the call.
   std::optional<std::chrono::steady_clock::time_point> waited_since = std::nullopt;
   int64_t work = 0;  ///< with parameter servers: StoreExchange::work
-  /// With parameter servers: the last step of that piece of work, in which it is pushed.
+  /// With parameter servers: the last step of a part of that piece of work, which is pushed.
   bool completes_work = true;
+  bool more_parts = false;  ///< other parts of the same piece follow, and are pushed together with this one
 };
 
 struct StepResult {
@@ -69,7 +70,7 @@ struct StepResult {
   /// although the loss was finite (a ReLU can hide it), and the parameters are non-finite.
   bool finite = true;
   /// What happened to the step's gradient (with parameter averaging, to the step): used; pending, to be
-  /// pushed with a later step; or dropped, because the round was complete without it.
+  /// pushed with a later step; or dropped, because the round was not applied.
   enum class Fate : uint8_t { used, pending, dropped };
   Fate fate = Fate::used;
   double staleness = 0;      ///< updates by others since these parameters were pulled; 0 without servers

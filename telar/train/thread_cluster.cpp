@@ -81,8 +81,6 @@ void ThreadCluster::work(WorkSource& source) {
     stores.push_back(connect(s, source.id()));
     access.servers.push_back(stores.back().get());
   }
-  if (program_.cooperation.kind == Cooperation::Kind::rounds)
-    access.next_round = [&source] { return source.next_round(); };
   const int64_t parts = parts_of(program_.cooperation, threads_.workers);
   Session session(program_, cluster_,
                   {.seed = threads_.seed,
@@ -91,7 +89,9 @@ void ThreadCluster::work(WorkSource& source) {
                    .say = threads_.say,
                    .warn = threads_.say});
   const std::unique_ptr<LeasedBatches> batches = make_batches_(parts);
-  WorkerLoop loop(source, session, *batches, steps_, options_, parts, threads_.say);
+  const bool rounds = program_.cooperation.kind == Cooperation::Kind::rounds;
+  WorkerLoop loop(source, session, *batches, steps_, options_, parts, threads_.say,
+                  rounds ? &access : nullptr);
   loop.run();
 }
 

@@ -9,17 +9,16 @@ namespace telar {
 
 namespace {
 
-/// A lease is one piece of work, or if that is one batch, several. If workers process whole batches, assigned
-/// on request, a lease is small enough for each worker to get four even in a short epoch, and a piece of
-/// several batches small enough for each worker to get one.
+/// A lease is one piece of work, or if workers process whole batches, several of one batch. They are assigned
+/// on request, so a lease is then small enough for each worker to get four even in a short epoch, and a piece
+/// of several batches small enough for each worker to get one.
 LeaseSizes lease_sizes(const Cooperation& cooperation, int64_t workers, int64_t epoch_steps) {
   constexpr int64_t kMost = 8;
   const bool divides_batches = parts_of(cooperation, workers) > 1;
   const int64_t own = std::max<int64_t>(1, divides_batches ? epoch_steps : epoch_steps / workers);
   if (const int64_t work = std::min(cooperation.work_steps, own); work > 1)
     return {.lease = work, .work = work};
-  if (cooperation.backups > 0) return {.lease = 1};
-  return {.lease = divides_batches ? kMost : std::clamp<int64_t>(own / 4, 1, kMost)};
+  return {.lease = divides_batches ? 1 : std::clamp<int64_t>(own / 4, 1, kMost)};
 }
 
 }  // namespace

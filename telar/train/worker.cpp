@@ -95,15 +95,14 @@ class Worker {
       clients_.back()->layout();
       access_.servers.push_back(clients_.back().get());
     }
-    if (cooperation_of(job_.strategy).kind == Cooperation::Kind::rounds)
-      access_.next_round = [&membership] { return membership.next_round(); };
     tell_threads(job_, nullptr, {options.say, [&options](const std::string& text) {
                                    if (options.say) options.say("warning: " + text);
                                  }});
     session_ = job_worker_session(job_, samples_.spec(), access_, {options.say, options.say});
     const int64_t steps = samples_.steps();
+    const bool rounds = cooperation_of(job_.strategy).kind == Cooperation::Kind::rounds;
     loop_.emplace(membership, *session_, samples_.leased(), steps, worker_options(job_, steps),
-                  job_parts(job_), options.say);
+                  job_parts(job_), options.say, rounds ? &access_ : nullptr);
   }
 
   /// `preparing`: seconds since it joined.

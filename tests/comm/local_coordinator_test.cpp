@@ -33,9 +33,9 @@ TEST(LocalCoordinator, InRoundsEachMemberHasItsPartOfEveryBatch) {
         while (const std::optional<Lease> lease = source->lease()) {
           EXPECT_EQ(lease->part, static_cast<int64_t>(source->id()) - 1);
           for (int64_t step = lease->begin; step < lease->end; ++step) {
-            const std::optional<StoreRound> round = source->next_round();
-            ASSERT_TRUE(round.has_value());
-            EXPECT_EQ(round->members, (std::vector<uint32_t>{1, 2}));
+            const auto answer = source->next_round(lease->works.front(), {lease->id});
+            ASSERT_TRUE(answer.has_value());
+            EXPECT_EQ(std::get<StoreRound>(*answer).members, (std::vector<uint32_t>{1, 2}));
             source->done({.lease = lease->id, .step = step, .samples = 4, .metrics = {1.5}});
           }
         }
@@ -70,7 +70,7 @@ TEST(LocalCoordinator, TheWorkOfAMemberThatLeavesGoesToAnother) {
   std::set<int64_t> done;
   while (const std::optional<Lease> lease = staying->lease()) {
     for (int64_t step = lease->begin; step < lease->end; ++step) {
-      staying->wait_for_slowest();
+      staying->wait_for_turn(lease->works.front());
       staying->done({.lease = lease->id, .step = step, .samples = 1});
       done.insert(step);
     }

@@ -8,9 +8,9 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "support/sentences.h"
 
@@ -25,7 +25,7 @@ CoordinatorOptions rounds_of(int64_t workers, int64_t backups = 0) {
   options.backups = backups;
   options.rhythm = Rhythm::rounds;
   options.parts = workers;
-  options.sizes.lease = 3;
+  options.sizes.lease = 1;
   return options;
 }
 
@@ -70,19 +70,25 @@ class Table {
 
   std::optional<Lease> lease(uint32_t id) {
     registry.ask_lease(id);
-    return answer<std::optional<Lease>>(id).value();
+    return note(id, answer<std::optional<Lease>>(id).value());
   }
+  /// The member has computed all parts that it holds of this piece of work.
+  void ask_round(uint32_t id, int64_t work) { registry.ask_round(id, work, leases_[{id, work}]); }
 
   std::vector<uint32_t> round(uint32_t id) {
-    const auto round = answer<std::optional<StoreRound>>(id);
-    if (!round || !*round) return {};
-    last_round = (*round)->number;
-    return (*round)->members;
+    const auto round = answer<StoreRound>(id);
+    if (!round || round->members.empty()) return {};
+    last_round = round->number;
+    return round->members;
   }
-  /// Whether this member's next reply says that there is no round for it.
-  bool none(uint32_t id) {
-    const auto round = answer<std::optional<StoreRound>>(id);
-    return round.has_value() && !round->has_value();
+  /// Whether this member's next reply says that the update is made without it.
+  bool without(uint32_t id) {
+    const auto round = answer<StoreRound>(id);
+    return round.has_value() && round->members.empty();
+  }
+  /// The lease that this member gets in place of a round or a turn.
+  std::optional<Lease> further(uint32_t id) {
+    return note(id, answer<std::optional<Lease>>(id).value_or(std::nullopt));
   }
 
   void done(uint32_t id, const Lease& lease, int64_t step, std::vector<double> metrics = {1}) {
@@ -99,7 +105,13 @@ class Table {
   int64_t last_round = 0;
 
  private:
+  std::optional<Lease> note(uint32_t id, std::optional<Lease> lease) {
+    if (lease) leases_[{id, lease->works.front()}].insert(lease->id);
+    return lease;
+  }
+
   std::map<uint32_t, std::deque<MemberRegistry::AnswerValue>> answers_;
+  std::map<std::pair<uint32_t, int64_t>, std::set<uint64_t>> leases_;  ///< by member and piece of work
 };
 
 using Members = std::vector<uint32_t>;
@@ -271,61 +283,76 @@ TEST(MemberRegistry, TheFirstEpochWaitsForAllWorkersForALimitedTime) {
   EXPECT_TRUE(table.has_work(a));
 }
 
-TEST(MemberRegistry, ARoundHasAllMembersWithWorkInSeatOrder) {
+TEST(MemberRegistry, ARoundHasAllPartsOfABatchInTheirOrder) {
   Table table(rounds_of(3));
   table.registry.begin_epoch(0, 0, 3);
   const Members all{table.worker("a"), table.worker("b"), table.worker("c")};
-  std::vector<Lease> leases;
-  for (const uint32_t id : all) {
-    EXPECT_TRUE(table.has_work(id));
-    leases.push_back(*table.lease(id));
-    EXPECT_EQ(leases.back().part, id - 1);
-  }
+  for (const uint32_t id : all) EXPECT_TRUE(table.has_work(id));
   for (int64_t step = 0; step < 3; ++step) {
-    table.registry.ask_round(3);
-    table.registry.ask_round(1);
+    std::map<uint32_t, Lease> leases;
+    for (const uint32_t id : all) {
+      leases[id] = *table.lease(id);
+      EXPECT_EQ(leases[id].part, id - 1);
+      EXPECT_EQ(leases[id].works, (std::vector<int64_t>{step + 1})) << "all parts are one piece of work";
+    }
+    table.ask_round(3, step + 1);
+    table.ask_round(1, step + 1);
     EXPECT_TRUE(table.silent(1) && table.silent(3));
-    table.registry.ask_round(2);
+    table.ask_round(2, step + 1);
     for (const uint32_t id : all) {
       EXPECT_EQ(table.round(id), all);
       EXPECT_EQ(table.last_round, step + 1);
-      table.done(id, leases[id - 1], step);
+      table.done(id, leases[id]);
     }
   }
   EXPECT_TRUE(table.registry.epoch_finished());
-}
-
-TEST(MemberRegistry, ARoundIncludesAMemberBetweenTwoLeases) {
-  Table table(rounds_of(2));
-  table.registry.begin_epoch(0, 0, 6);
-  const uint32_t a = table.worker("a");
-  const uint32_t b = table.worker("b");
-  table.has_work(a);
-  table.has_work(b);
-  table.done(a, *table.lease(a));
-  table.done(b, *table.lease(b));
-  table.lease(a);
-  table.registry.ask_round(a);
-  EXPECT_TRUE(table.silent(a)) << "b is about to take its next lease";
-  table.lease(b);
-  table.registry.ask_round(b);
-  EXPECT_EQ(table.round(a), (Members{a, b}));
+  table.read();
+  for (const std::string& text : table.news) EXPECT_EQ(text.find("missing"), std::string::npos) << text;
 }
 
 TEST(MemberRegistry, AFasterMemberLeavesAPartToItsMember) {
   Table table(rounds_of(2));
-  table.registry.begin_epoch(0, 0, 6);
+  table.registry.begin_epoch(0, 0, 2);
   const uint32_t a = table.worker("a");
   const uint32_t b = table.worker("b");
   table.has_work(a);
   table.has_work(b);
   EXPECT_EQ(table.lease(a)->begin, 0);
-  EXPECT_EQ(table.lease(a)->begin, 3);
+  EXPECT_EQ(table.lease(a)->begin, 1);
   EXPECT_FALSE(table.lease(a).has_value());
+  table.ask_round(a, 1);
+  EXPECT_TRUE(table.silent(a)) << "b is about to take its lease";
   EXPECT_EQ(table.lease(b)->part, 1);
+  table.ask_round(b, 1);
+  EXPECT_EQ(table.round(a), (Members{a, b}));
 }
 
-TEST(MemberRegistry, OthersStopWaitingForALostMember) {
+TEST(MemberRegistry, TheOthersComputeThePartsOfAWorkerThatNeverComes) {
+  CoordinatorOptions options = rounds_of(3);
+  options.gather_seconds = 1;
+  Table table(options);
+  table.registry.begin_epoch(0, 0, 2);
+  const uint32_t a = table.worker("a");
+  const uint32_t b = table.worker("b");
+  table.registry.tick(table.now + std::chrono::seconds(1));
+  EXPECT_TRUE(table.has_work(a) && table.has_work(b));
+  EXPECT_EQ(
+      table.news.back(),
+      "warning: 1 of 3 workers is missing; the others compute its parts of each batch until another is there");
+  EXPECT_EQ(table.lease(a)->part, 0);
+  EXPECT_EQ(table.lease(b)->part, 1);
+  EXPECT_EQ(table.lease(b)->part, 2);
+  EXPECT_EQ(table.lease(a)->begin, 1) << "an equal share, as far as possible";
+  table.ask_round(a, 1);
+  table.ask_round(b, 1);
+  EXPECT_EQ(table.round(a), (Members{a, b}));
+  const size_t news = table.news.size();
+  table.worker("c");
+  table.read();
+  EXPECT_EQ(table.news.size(), news + 1) << "it joined";
+}
+
+TEST(MemberRegistry, AMemberThatIsReadyTakesThePartsOfALostOne) {
   Table table(rounds_of(3));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
@@ -334,88 +361,103 @@ TEST(MemberRegistry, OthersStopWaitingForALostMember) {
   for (const uint32_t id : {a, b, c}) {
     table.has_work(id);
     table.lease(id);
+    table.lease(id);  // of the next step
   }
-  table.registry.ask_round(a);
-  table.registry.ask_round(b);
-  EXPECT_TRUE(table.silent(a));
+  table.ask_round(a, 1);
   table.registry.remove(c);
-  EXPECT_EQ(table.round(a), (Members{a, b}));
+  const std::optional<Lease> taken = table.further(a);
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_EQ(taken->begin, 0);
+  EXPECT_EQ(taken->part, 2);
+  EXPECT_FALSE(taken->applied);
+  table.ask_round(b, 1);
+  EXPECT_TRUE(table.silent(b)) << "a computes the part";
+  table.ask_round(a, 1);
+  EXPECT_EQ(table.round(a), (Members{a, b})) << "all parts are there";
   EXPECT_EQ(table.round(b), (Members{a, b}));
-  table.registry.ask_round(a);
-  table.registry.remove(b);
-  EXPECT_EQ(table.round(a), (Members{a})) << "a single member with work makes a round alone";
+  table.read();
+  EXPECT_NE(table.news.back().find("1 of 3 workers is missing"), std::string::npos);
 }
 
-TEST(MemberRegistry, AMemberThatStillPreparesDelaysNobody) {
+TEST(MemberRegistry, AMemberWithLaterWorkWaitsForItsTurnOrGetsTheEarlier) {
   Table table(rounds_of(2));
   table.registry.begin_epoch(0, 0, 6);
   const uint32_t a = table.worker("a");
   const uint32_t b = table.worker("b");
   table.has_work(a);
-  table.lease(a);
-  table.registry.remove(b);
-  const uint32_t c = table.join("c");
-  table.registry.ask_round(a);
-  EXPECT_EQ(table.round(a), (Members{a}));
-  table.registry.ask_work(c, table.now);
-  EXPECT_TRUE(table.has_work(c));
-  table.registry.ask_round(a);
-  EXPECT_TRUE(table.silent(a)) << "c has work from now on";
-  EXPECT_EQ(table.lease(c)->part, 1);
-  table.registry.ask_round(c);
-  EXPECT_EQ(table.round(c), (Members{a, c}));
+  table.has_work(b);
+  const Lease first = *table.lease(a);
+  const Lease other = *table.lease(b);
+  table.registry.ask_pace(b, 1);
+  EXPECT_TRUE(table.may_go_on(b));
+  table.lease(b);
+  table.ask_round(a, 1);
+  table.ask_round(b, 1);
+  EXPECT_EQ(table.round(a).size(), 2U);
+  EXPECT_EQ(table.round(b).size(), 2U);
+  table.done(b, other);
+  table.registry.ask_pace(b, 2);
+  EXPECT_TRUE(table.silent(b)) << "a has not reported that step 1 is done";
+  table.registry.remove(a);
+  const std::optional<Lease> earlier = table.further(b);
+  ASSERT_TRUE(earlier.has_value());
+  EXPECT_EQ(earlier->part, first.part);
+  EXPECT_EQ(earlier->works, first.works);
+  EXPECT_TRUE(earlier->applied) << "b has had its update";
+  table.done(b, *earlier);
+  table.registry.ask_pace(b, 2);
+  EXPECT_TRUE(table.may_go_on(b));
+  EXPECT_EQ(table.registry.steps_done(), 1);
 }
 
-TEST(MemberRegistry, AMemberWithoutWorkDelaysNobody) {
+TEST(MemberRegistry, AMemberWhoseRoundWasMadeWithoutItReportsItsPart) {
   Table table(rounds_of(2));
-  table.registry.begin_epoch(0, 0, 3);
+  table.registry.begin_epoch(0, 0, 2);
   const uint32_t a = table.worker("a");
   const uint32_t b = table.worker("b");
   table.has_work(a);
   table.has_work(b);
   const Lease of_a = *table.lease(a);
   const Lease of_b = *table.lease(b);
-  table.done(b, of_b);
-  table.registry.ask_round(a);
-  EXPECT_EQ(table.round(a), (Members{a})) << "b has no work, and none is left for it";
-  table.registry.ask_work(b, table.now);
-  EXPECT_FALSE(table.has_work(b));
-  table.registry.give_back(a, of_a.id, 1);
-  EXPECT_TRUE(table.has_work(b)) << "work came back";
-  EXPECT_EQ(table.lease(b)->begin, 1);
-  table.registry.ask_round(a);
-  EXPECT_TRUE(table.silent(a));
-  table.registry.ask_round(b);
-  EXPECT_EQ(table.round(b), (Members{a, b}));
+  table.ask_round(a, 1);
+  table.ask_round(b, 1);
+  EXPECT_EQ(table.round(a).size(), 2U);
+  EXPECT_EQ(table.round(b).size(), 2U);
+  table.registry.give_back(b, of_b.id, 0);  // a restarted server has told it so
+  const Lease again = *table.lease(b);
+  table.registry.ask_round(b, 1, {again.id});
+  EXPECT_TRUE(table.silent(b));
+  table.done(a, of_a);
+  EXPECT_TRUE(table.without(b));
+  table.done(b, again);
+  EXPECT_EQ(table.registry.steps_done(), 1);
 }
 
-TEST(MemberRegistry, WithBackupsTheFirstReadyMembersFormTheRound) {
+TEST(MemberRegistry, ABackupCopiesAPartThatIsNotReady) {
   Table table(rounds_of(2, 1));
   table.registry.begin_epoch(0, 0, 30);
   const uint32_t a = table.worker("a");
   const uint32_t b = table.worker("b");
   const uint32_t c = table.worker("c");
-  for (const uint32_t id : {a, b, c}) {
-    EXPECT_TRUE(id == c || !table.silent(id));
-    table.has_work(id);
-  }
-  const Lease of_b = *table.lease(b);
+  EXPECT_TRUE(table.has_work(a) && table.has_work(b));
+  EXPECT_TRUE(table.silent(c)) << "there is nothing to copy yet";
   table.lease(a);
-  table.lease(c);
-  table.registry.ask_round(c);
-  table.registry.ask_round(a);
-  EXPECT_EQ(table.round(a), (Members{a, c}));
+  const Lease of_b = *table.lease(b);
+  EXPECT_TRUE(table.has_work(c));
+  table.ask_round(a, 1);
+  const Lease copy = *table.lease(c);
+  EXPECT_EQ(copy.part, 1);
+  EXPECT_EQ(copy.works, of_b.works);
+  table.ask_round(c, 1);
+  EXPECT_EQ(table.round(a), (Members{a, c})) << "whoever is first";
   EXPECT_EQ(table.round(c), (Members{a, c}));
-  table.registry.ask_round(b);
-  EXPECT_TRUE(table.none(b)) << "its gradient belongs to the parameters before that round";
-  table.registry.give_back(b, of_b.id, 0);
-  EXPECT_EQ(table.lease(a)->begin, 0) << "dropped work comes first";
-
-  table.registry.ask_round(b);
-  table.registry.ask_round(a);
-  EXPECT_EQ(table.round(b), (Members{a, b})) << "with the parameters after the round it counts again";
-  EXPECT_EQ(table.round(a), (Members{a, b}));
-  EXPECT_EQ(table.last_round, 2);
+  table.done(c, copy);
+  table.ask_round(b, 1);
+  EXPECT_TRUE(table.without(b));
+  table.done(b, of_b);
+  table.read();
+  EXPECT_TRUE(table.steps.empty()) << "a has not reported yet, and what b reports counts no more";
+  EXPECT_EQ(table.lease(b)->begin, 1);
 }
 
 TEST(MemberRegistry, RoundsContinueFromTheGivenNumber) {
@@ -425,7 +467,8 @@ TEST(MemberRegistry, RoundsContinueFromTheGivenNumber) {
   table.registry.begin_epoch(0, 0, 1);
   const uint32_t a = table.worker("a");
   table.has_work(a);
-  table.registry.ask_round(a);
+  table.lease(a);
+  table.ask_round(a, 1);
   EXPECT_EQ(table.round(a), Members{a});
   EXPECT_EQ(table.last_round, 42);
 }
@@ -469,9 +512,9 @@ TEST(MemberRegistry, APieceOfWorkHasTheSameNumberWhoeverGetsIt) {
     EXPECT_TRUE(table.registry.epoch_finished());
   }
   std::ranges::sort(numbers);
-  std::vector<int64_t> all(14);
-  std::iota(all.begin(), all.end(), 1);
-  EXPECT_EQ(numbers, all);
+  std::vector<int64_t> all;
+  for (int64_t number = 1; number <= 7; ++number) all.insert(all.end(), 2, number);
+  EXPECT_EQ(numbers, all) << "both parts of a step have its number";
 }
 
 TEST(MemberRegistry, SumsFollowTheOrderOfPartsNotOfArrival) {
@@ -523,7 +566,7 @@ class Paced : public Table {
   }
 
   bool begins_another(uint32_t id) {
-    registry.ask_pace(id);
+    registry.ask_pace(id, 1);
     return may_go_on(id);
   }
   void finish_one(uint32_t id) { done(id, leases[id], leases[id].begin++); }
@@ -603,90 +646,219 @@ TEST(MemberRegistry, RefusesImpossibleReports) {
   expect_error([&] { MemberRegistry{none}; }, {"0 workers"});
 }
 
-/// Simulates members that behave like workers, in a random order of events.
-/// If `failures`, some are lost and others join.
-void simulate(uint32_t seed, int64_t workers, int64_t backups, bool failures) {
-  std::mt19937 random(seed);
-  const auto below = [&](size_t bound) {
-    return std::uniform_int_distribution<size_t>(0, bound - 1)(random);
-  };
-  Table table(rounds_of(workers, backups));
-  enum class Doing : uint8_t { nothing, waits_for_work, works, waits_for_round };
+/// Simulates members that behave like workers, in a random order of events, and servers that apply a round
+/// when all of its members have pushed, and discard it when one of them is lost. If `failures`, some are lost
+/// and others join.
+class Simulation {
+ public:
+  Simulation(uint32_t seed, int64_t workers, int64_t backups, int64_t come)
+      : random_(seed), table_(options(workers, backups)), parts_(workers) {
+    for (int64_t i = 0; i < come; ++i) join();
+  }
+
+  void run(bool failures) {
+    table_.registry.begin_epoch(0, 0, kSteps);
+    table_.registry.tick(table_.now);
+    for (int turn = 0; !table_.registry.epoch_finished(); ++turn) {
+      ASSERT_LT(turn, 100'000) << "hangs";
+      if (failures && below(40) == 0 && all_.size() > 1)
+        lose(std::next(all_.begin(), below(all_.size()))->first);
+      if (failures && below(40) == 0) join();
+      if (turn % 50 == 0) table_.registry.tick(table_.now += std::chrono::seconds(1));
+      auto& [id, one] = *std::next(all_.begin(), below(all_.size()));
+      act(id, one);
+    }
+    table_.read();
+    ASSERT_EQ(table_.steps.size(), static_cast<size_t>(kSteps));
+    ASSERT_EQ(applied_, kSteps) << "each batch is applied as a whole, in its turn";
+  }
+
+ private:
+  enum class Doing : uint8_t { nothing, waits_for_work, works, waits_for_turn, waits_for_round, pushes };
   struct One {
     Doing doing = Doing::nothing;
-    std::deque<std::pair<Lease, int64_t>> entries;
+    std::deque<Lease> entries;
+    std::vector<Lease> computed;
+    StoreRound round;
   };
-  std::map<uint32_t, One> all;
-  const auto join = [&] { all[table.join("m")]; };
-  for (int64_t i = 0; i < workers + backups + 1; ++i) join();
-  constexpr int64_t kSteps = 11;
-  std::map<std::pair<int64_t, int64_t>, int64_t> round_of_part;
-  table.registry.begin_epoch(0, 0, kSteps);
-  for (int turn = 0; !table.registry.epoch_finished(); ++turn) {
-    ASSERT_LT(turn, 100'000) << "hangs with seed " << seed;
-    if (failures && below(40) == 0 && all.size() > 1) {
-      const auto victim = std::next(all.begin(), static_cast<std::ptrdiff_t>(below(all.size())));
-      table.registry.remove(victim->first);
-      all.erase(victim);
-    }
-    if (failures && below(40) == 0) join();
-    auto& [id, one] = *std::next(all.begin(), static_cast<std::ptrdiff_t>(below(all.size())));
+  static constexpr int64_t kSteps = 11;
+
+  static CoordinatorOptions options(int64_t workers, int64_t backups) {
+    CoordinatorOptions options = rounds_of(workers, backups);
+    options.gather_seconds = 1;
+    return options;
+  }
+  std::ptrdiff_t below(size_t bound) {
+    return std::uniform_int_distribution<std::ptrdiff_t>(0, static_cast<std::ptrdiff_t>(bound) - 1)(random_);
+  }
+  void join() { all_[table_.join("m")]; }
+  void lose(uint32_t id) {
+    if (all_[id].doing == Doing::pushes && below(2) == 0) push(all_[id]);  // before it reports
+    lost_.insert(id);
+    table_.registry.remove(id);
+    all_.erase(id);
+  }
+
+  /// Those with the earliest work first.
+  static void insert(One& one, const Lease& lease) {
+    const auto order = [](const Lease& other) {
+      return std::tuple(!other.applied, other.works.front(), other.part);
+    };
+    const auto place =
+        std::ranges::find_if(one.entries, [&](const Lease& other) { return order(other) > order(lease); });
+    one.entries.insert(place, lease);
+  }
+
+  void act(uint32_t id, One& one) {
     switch (one.doing) {
       case Doing::nothing:
-        table.registry.ask_work(id, table.now);
+        table_.registry.ask_work(id, table_.now);
         one.doing = Doing::waits_for_work;
         break;
       case Doing::waits_for_work:
-        if (table.has_work(id)) one.doing = Doing::works;
+        if (table_.has_work(id)) one.doing = Doing::works;
         break;
-      case Doing::works:
-        if (one.entries.size() <= 1)
-          if (const auto lease = table.lease(id))
-            for (int64_t step = lease->begin; step < lease->end; ++step)
-              one.entries.emplace_back(*lease, step);
-        if (one.entries.empty()) {
-          one.doing = Doing::nothing;
+      case Doing::works: work(id, one); break;
+      case Doing::waits_for_turn:
+        if (const std::optional<Lease> lease = table_.further(id)) {
+          insert(one, *lease);
+        } else if (!table_.may_go_on(id)) {
+          break;
         } else {
-          table.registry.ask_round(id);
-          one.doing = Doing::waits_for_round;
+          compute(one);
         }
-        break;
-      case Doing::waits_for_round: {
-        const auto round = table.answer<std::optional<StoreRound>>(id);
-        if (!round) break;
-        const auto [lease, step] = one.entries.front();
-        one.entries.pop_front();
         one.doing = Doing::works;
-        if (*round) {
-          round_of_part[{step, lease.part}] = (*round)->number;
-          table.done(id, lease, step);
-        } else {
-          ASSERT_TRUE(backups > 0 || failures);
-          table.registry.give_back(id, lease.id, step);
-        }
         break;
-      }
+      case Doing::waits_for_round: take_round(id, one); break;
+      case Doing::pushes: report(id, one); break;
     }
   }
-  table.read();
-  ASSERT_EQ(table.steps.size(), static_cast<size_t>(kSteps));
-  if (failures || backups > 0) return;
-  for (const auto& [part, round] : round_of_part) ASSERT_EQ(round, part.first + 1) << "seed " << seed;
+
+  static void compute(One& one) {
+    one.computed.push_back(one.entries.front());
+    one.entries.pop_front();
+  }
+
+  void work(uint32_t id, One& one) {
+    if (one.entries.size() <= 1)
+      if (const auto lease = table_.lease(id)) insert(one, *lease);
+    if (!one.entries.empty() && one.entries.front().applied) {
+      ASSERT_LT(one.entries.front().begin, applied_) << "the update was made";
+      table_.done(id, one.entries.front());
+      one.entries.pop_front();
+      return;
+    }
+    const int64_t next = one.entries.empty() ? 0 : one.entries.front().works.front();
+    if (!one.computed.empty() && one.computed.front().works.front() == next) {
+      compute(one);
+    } else if (!one.computed.empty()) {
+      std::set<uint64_t> leases;
+      for (const Lease& lease : one.computed) leases.insert(lease.id);
+      table_.registry.ask_round(id, one.computed.front().works.front(), leases);
+      one.doing = Doing::waits_for_round;
+    } else if (next > 0) {
+      table_.registry.ask_pace(id, next);
+      one.doing = Doing::waits_for_turn;
+    } else {
+      one.doing = Doing::nothing;
+    }
+  }
+
+  void take_round(uint32_t id, One& one) {
+    if (const auto round = table_.answer<StoreRound>(id)) {
+      one.round = *round;
+      one.doing = Doing::pushes;
+      if (round->members.empty()) return;
+      const int64_t step = one.computed.front().begin;
+      if (step >= applied_) {  // otherwise the servers ignore it
+        ASSERT_EQ(step, applied_) << "its turn";
+      }
+      if (round->members.front() == id) expect_all_parts(*round, step);
+    } else if (const std::optional<Lease> lease = table_.further(id)) {
+      insert(one, *lease);
+      one.doing = Doing::works;
+    }
+  }
+
+  /// The members of a round have each part of its batch once.
+  void expect_all_parts(const StoreRound& round, int64_t step) {
+    std::vector<int64_t> parts;
+    if (std::ranges::any_of(round.members, [&](uint32_t member) { return lost_.contains(member); })) return;
+    for (const uint32_t member : round.members)
+      for (const Lease& lease : all_[member].computed)
+        if (lease.begin == step) parts.push_back(lease.part);
+    std::ranges::sort(parts);
+    ASSERT_EQ(std::ssize(parts), parts_);
+    for (int64_t part = 0; part < parts_; ++part) ASSERT_EQ(parts[static_cast<size_t>(part)], part);
+  }
+
+  /// Returns whether the round was applied, as far as it is known.
+  std::optional<bool> push(const One& one) {
+    Pushed& round = rounds_[one.round.number];
+    const int64_t step = one.computed.front().begin;
+    round.pushed += round.by.insert(&one).second ? 1 : 0;
+    const bool complete = round.pushed == one.round.members.size();
+    const bool missing =
+        std::ranges::any_of(one.round.members, [&](uint32_t member) { return lost_.contains(member); });
+    if (!round.applied && (complete || missing)) {
+      round.applied = complete || step < applied_;
+      if (complete && step == applied_) ++applied_;
+    }
+    return round.applied;
+  }
+
+  void report(uint32_t id, One& one) {
+    std::optional<bool> applied = true;
+    if (!one.round.members.empty()) applied = push(one);
+    if (!applied) return;
+    for (const Lease& lease : one.computed) {
+      if (*applied) {
+        table_.done(id, lease);
+      } else {
+        table_.registry.give_back(id, lease.id, lease.begin);
+      }
+    }
+    one.computed.clear();
+    one.doing = Doing::works;
+  }
+
+  struct Pushed {
+    std::set<const One*> by;
+    size_t pushed = 0;
+    std::optional<bool> applied;
+  };
+
+  std::mt19937 random_;
+  Table table_;
+  int64_t parts_;
+  std::map<uint32_t, One> all_;
+  std::set<uint32_t> lost_;
+  std::map<int64_t, Pushed> rounds_;
+  int64_t applied_ = 0;  ///< batches
+};
+
+void simulate(uint32_t seed, int64_t workers, int64_t backups, int64_t come, bool failures) {
+  SCOPED_TRACE(fmt::format("seed {}, {} workers, {} backups, {} come", seed, workers, backups, come));
+  Simulation(seed, workers, backups, come).run(failures);
 }
 
-TEST(MemberRegistry, WithoutFailuresRoundTSumsThePartsOfBatchT) {
+TEST(MemberRegistry, EachBatchIsAppliedOnceAsAWholeWhoeverIsThere) {
   for (uint32_t seed = 0; seed < 60; ++seed)
-    for (const int64_t workers : {1, 2, 3, 4}) simulate(seed, workers, 0, false);
+    for (const int64_t workers : {1, 2, 3, 4})
+      for (int64_t come = 1; come <= workers + 1; ++come) simulate(seed, workers, 0, come, false);
 }
 
-TEST(MemberRegistry, TheEpochEndsWhicheverMembersAreLost) {
+TEST(MemberRegistry, EachBatchIsAppliedOnceAsAWholeWhicheverMembersAreLost) {
   for (uint32_t seed = 0; seed < 100; ++seed)
-    for (const int64_t workers : {1, 2, 4}) simulate(seed, workers, 0, true);
+    for (const int64_t workers : {1, 2, 3, 4}) simulate(seed, workers, 0, workers + 1, true);
 }
 
-TEST(MemberRegistry, WithBackupsTheEpochEndsWithAndWithoutLosses) {
+TEST(MemberRegistry, WithBackupsEachBatchIsAppliedOnceAsAWhole) {
   for (uint32_t seed = 0; seed < 100; ++seed)
-    for (const bool failures : {false, true}) simulate(seed, 2, 2, failures);
+    for (const bool failures : {false, true}) {
+      simulate(seed, 2, 2, 5, failures);
+      simulate(seed, 3, 1, 4, failures);
+    }
 }
 
 }  // namespace

@@ -22,6 +22,13 @@ TEST(MembersInput, RepliesToWorkingMembers) {
   const fuzz::Heard rounds = fuzz::hear(members_seed("rounds"));
   EXPECT_EQ(rounds.messages, 10U);
   EXPECT_EQ(rounds.answers, 8U);
+  const fuzz::Heard backups = fuzz::hear(members_seed("backups"));
+  EXPECT_EQ(backups.messages, 13U);
+  EXPECT_EQ(backups.answers, 11U) << "all but reports are answered";
+  // The member of a later batch gets the part of one that has left, and then all parts are there.
+  const fuzz::Heard turn = fuzz::hear(members_seed("turn"));
+  EXPECT_EQ(turn.messages, 8U);
+  EXPECT_EQ(turn.answers, 8U);
 }
 
 TEST(MembersInput, MembersComeAndGo) {

@@ -222,8 +222,8 @@ TEST(Members, TheEndOfTheTrainingEndsAllWaiting) {
   EXPECT_FALSE(worker.wait_for_work());
   EXPECT_FALSE(worker.lost());
   EXPECT_FALSE(worker.lease().has_value());
-  EXPECT_FALSE(worker.next_round().has_value());
-  worker.wait_for_slowest();
+  EXPECT_FALSE(worker.next_round(1, {1}).has_value());
+  EXPECT_FALSE(worker.wait_for_turn(1).has_value());
   worker.done({});
 }
 
@@ -235,7 +235,7 @@ TEST(Members, AStopRequestEndsAllWaiting) {
   Membership member(options);
   std::jthread stopper([&] { stop.request_stop(); });
   expect_error([&] { member.wait_for_work(); }, {"work", "stopped"}, Error::Kind::run);
-  expect_error([&] { member.next_round(); }, {"other workers", "stopped"}, Error::Kind::run);
+  expect_error([&] { member.next_round(1, {1}); }, {"other workers", "stopped"}, Error::Kind::run);
 }
 
 }  // namespace

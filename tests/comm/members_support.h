@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -105,20 +106,46 @@ struct WorkerLoop {
 
   void run(Membership& membership) {
     while (membership.wait_for_work())
-      while (const std::optional<Lease> lease = membership.lease())
-        for (int64_t step = lease->begin; step < lease->end; ++step) use(membership, *lease, step);
+      while (const std::optional<Lease> lease = membership.lease()) work_on(membership, *lease);
   }
 
  private:
-  void use(Membership& membership, const Lease& lease, int64_t step) {
-    membership.wait_for_slowest();
-    if (batch) batch(membership, lease, step);
-    if (rounds) {
-      const std::optional<StoreRound> round = membership.next_round();
-      if (!round) return membership.give_back(lease.id, step);
-      seen.push_back(*round);
+  void work_on(Membership& membership, const Lease& lease) {
+    if (rounds) return work_in_round(membership, lease);
+    for (int64_t step = lease.begin; step < lease.end; ++step) {
+      membership.wait_for_turn(lease.works.front());
+      if (batch) batch(membership, lease, step);
+      report(membership, lease, step);
     }
-    if (used != nullptr && !membership.lost()) used->add(lease.epoch, step, lease.part);
+  }
+
+  void work_in_round(Membership& membership, const Lease& lease) {
+    if (lease.applied) return report(membership, lease, lease.begin);
+    const int64_t work = lease.works.front();
+    while (const std::optional<Lease> earlier = membership.wait_for_turn(work))
+      work_in_round(membership, *earlier);
+    std::vector<Lease> parts{lease};
+    std::set<uint64_t> leases{lease.id};
+    if (batch) batch(membership, lease, lease.begin);
+    while (const auto answer = membership.next_round(work, leases)) {
+      if (const auto* round = std::get_if<StoreRound>(&*answer)) {
+        if (!round->members.empty()) seen.push_back(*round);
+        for (const Lease& part : parts) report(membership, part, part.begin, !round->members.empty());
+        return;
+      }
+      const Lease& further = std::get<Lease>(*answer);
+      if (further.works.front() != work || further.applied) {
+        work_in_round(membership, further);
+        continue;
+      }
+      if (batch) batch(membership, further, further.begin);
+      parts.push_back(further);
+      leases.insert(further.id);
+    }
+  }
+
+  void report(Membership& membership, const Lease& lease, int64_t step, bool is_used = true) {
+    if (is_used && used != nullptr && !membership.lost()) used->add(lease.epoch, step, lease.part);
     membership.done({.lease = lease.id, .step = step, .samples = 8, .metrics = {1.0}});
   }
 };

@@ -60,17 +60,22 @@ TEST_F(StoreRounds, SumsFollowTheOrderOfMembersNotOfArrival) {
   }
 }
 
-TEST_F(StoreRounds, DropsTheContributionOfASilentMember) {
+/// An update of some parts of a batch is another one than that of the batch.
+TEST_F(StoreRounds, WithoutTheContributionOfASilentMemberNothingIsApplied) {
   const auto server = serve();
   const auto one = member(*server, 1);
   const auto two = member(*server, 2);
   one->start(in_round(*one, 1, {1, 2}));
-  EXPECT_FALSE(one->finish().late);
-  const std::vector<float> result(one->incoming().begin(), one->incoming().end());
-  for (size_t i = 0; i < kRoundFloats; i += 1000) ASSERT_EQ(result[i], 0.0F - contribution(1, i));
-  two->start(in_round(*two, 1, {1, 2}));
+  EXPECT_TRUE(one->finish().late);
+  for (size_t i = 0; i < kRoundFloats; i += 1000) ASSERT_EQ(one->incoming()[i], 0);
+  two->start(in_round(*two, 1, {1, 2}));  // it was stopped meanwhile
   EXPECT_TRUE(two->finish().late);
-  EXPECT_EQ(0, std::memcmp(result.data(), two->incoming().data(), kRoundFloats * sizeof(float)));
+  one->start(in_round(*one, 2, {1}));
+  EXPECT_FALSE(one->finish().late);
+  for (size_t i = 0; i < kRoundFloats; i += 1000) ASSERT_EQ(one->incoming()[i], 0.0F - contribution(1, i));
+  std::vector<float> steps(kRoundFloats);
+  one->read("steps", steps);
+  EXPECT_EQ(steps, std::vector<float>(kRoundFloats, 1));
 }
 
 TEST_F(StoreRounds, DoesNotWaitForAMemberThatHasLeft) {
@@ -85,30 +90,25 @@ TEST_F(StoreRounds, DoesNotWaitForAMemberThatHasLeft) {
   const auto begin = std::chrono::steady_clock::now();
   one->start(in_round(*one, 2, {1, 2, 3}));
   three->start(in_round(*three, 2, {1, 2, 3}));
-  EXPECT_FALSE(one->finish().late);
-  EXPECT_FALSE(three->finish().late);
+  EXPECT_TRUE(one->finish().late);
+  EXPECT_TRUE(three->finish().late);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
-  EXPECT_EQ(0, std::memcmp(one->incoming().data(), three->incoming().data(), kRoundFloats * sizeof(float)));
 }
 
-TEST_F(StoreRounds, ALaterRoundWaitsForTheEarlierOne) {
+TEST_F(StoreRounds, ALaterRoundEndsAnEarlierOne) {
   const auto server = serve();
   const auto one = member(*server, 1);
   const auto two = member(*server, 2);
   const auto three = member(*server, 3);
-  for (const auto& client : {&one, &two}) (*client)->start(in_round(**client, 1, {1, 2}));
-  one->finish();
-  two->finish();
-  three->start(in_round(*three, 3, {3, 1}));  // round 2 is not complete yet
+  one->start(in_round(*one, 1, {1, 2}));  // counts as lost from here on, as far as the coordinator knows
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  two->start(in_round(*two, 2, {2}));
+  for (const auto& client : {&two, &three}) (*client)->start(in_round(**client, 5, {2, 3}));
   EXPECT_FALSE(two->finish().late);
-  one->start(in_round(*one, 3, {3, 1}));
-  EXPECT_FALSE(one->finish().late);
   EXPECT_FALSE(three->finish().late);
+  EXPECT_TRUE(one->finish().late);
   std::vector<float> steps(kRoundFloats);
-  one->read("steps", steps);
-  EXPECT_EQ(steps, std::vector<float>(kRoundFloats, 3));
+  two->read("steps", steps);
+  EXPECT_EQ(steps, std::vector<float>(kRoundFloats, 1));
 }
 
 TEST_F(StoreRounds, AMemberThatRunsAheadWaitsForMemory) {

@@ -24,62 +24,141 @@ void expect_lease(const std::optional<Lease>& lease, int64_t part, int64_t begin
   EXPECT_EQ(lease->end, end);
 }
 
-TEST(LeaseBook, GivesThePreferredPartFirstThenTheOneFurthestBehind) {
-  LeaseBook book(3, 2, 10, 3, {.lease = 5});
+TEST(LeaseBook, GivesTheEarliestStepAndOfItThePreferredPartFirst) {
+  LeaseBook book(3, 2, 10, 3, {.lease = 5, .work = 5});
   expect_lease(book.take(1, 1), 1, 2, 7);
-  expect_lease(book.take(1, 1), 1, 7, 10);
   expect_lease(book.take(2, 0), 0, 2, 7);
   expect_lease(book.take(1, 1), 2, 2, 7);
+  expect_lease(book.take(1, 1), 1, 7, 10);
   expect_lease(book.take(1, 1), 0, 7, 10);
-  EXPECT_TRUE(book.available(1));
-  expect_lease(book.take(1, 1), 2, 7, 10);
-  EXPECT_FALSE(book.available(1));
+  EXPECT_EQ(book.available(1, 1), 7);
+  const Lease last = *book.take(1, 1);
+  expect_lease(last, 2, 7, 10);
+  EXPECT_EQ(last.works, (std::vector<int64_t>{2, 2, 2})) << "all parts of some steps are one piece of work";
+  EXPECT_FALSE(book.available(1, 1).has_value());
   EXPECT_FALSE(book.take(1, 1).has_value());
   EXPECT_FALSE(book.finished());
   EXPECT_EQ(book.done_before(), 2);
 }
 
+TEST(LeaseBook, MembersHaveEqualSharesOfUnclaimedParts) {
+  LeaseBook book(0, 0, 2, 4, {.lease = 1});
+  const LeaseBook::Claims claimed{true, false, false, true};
+  const Lease first = *book.take(1, 0, claimed);
+  const Lease second = *book.take(1, 0, claimed);
+  expect_lease(first, 0, 0, 1);
+  expect_lease(second, 1, 0, 1);
+  expect_lease(book.take(1, 0, claimed), 0, 1, 2);
+  expect_lease(book.take(2, 3, claimed), 3, 0, 1);
+  expect_lease(book.take(2, 3, claimed), 2, 0, 1);
+  EXPECT_EQ(book.holders(1), (std::vector<std::vector<uint32_t>>{{1}, {1}, {2}, {2}}));
+  EXPECT_TRUE(book.holds(1, 1, {first.id, second.id}));
+  EXPECT_FALSE(book.holds(1, 1, {first.id}) || book.holds(2, 1, {first.id, second.id}));
+  EXPECT_EQ(book.holders(2), (std::vector<std::vector<uint32_t>>{{1}, {}, {}, {}}));
+}
+
+TEST(LeaseBook, KnowsWhichPieceIsNextAndWhatIsAppliedOfIt) {
+  LeaseBook book(0, 0, 6, 2, {.lease = 2, .work = 2}, 10);
+  EXPECT_EQ(book.current_work(), 11);
+  const Lease first = *book.take(1, 0, {true, true});
+  const Lease other = *book.take(2, 1, {true, true});
+  book.take(1, 0, {true, true});
+  EXPECT_EQ(book.end_of(11), 2);
+  EXPECT_EQ(book.end_of(12), 4);
+  EXPECT_FALSE(book.end_of(13).has_value());
+  EXPECT_FALSE(book.applied(11));
+  EXPECT_TRUE(book.done(1, first.id, 0));
+  EXPECT_TRUE(book.applied(11)) << "of a piece that is not applied, no step is reported";
+  EXPECT_FALSE(book.applied(12));
+  EXPECT_EQ(book.current_work(), 11);
+  book.give_back_all(2);
+  const Lease again = *book.take(3, 0, {true, true});
+  EXPECT_TRUE(again.applied);
+  EXPECT_EQ(again.works, other.works);
+  EXPECT_TRUE(book.done(1, first.id, 1));
+  finish(book, 3, again);
+  EXPECT_EQ(book.current_work(), 12);
+  book.give_back_all(1);
+  EXPECT_FALSE(book.take(3, 0, {true, true})->applied);
+}
+
+TEST(LeaseBook, ACopyIsDoneByWhoeverIsFirst) {
+  LeaseBook book(0, 0, 3, 2, {.lease = 1});
+  const auto slow = [](uint32_t member) { return member == 2; };
+  EXPECT_FALSE(book.copyable(3, slow)) << "nobody has begun";
+  const Lease of_one = *book.take(1, 0, {true, true});
+  const Lease of_two = *book.take(2, 1, {true, true});
+  const std::optional<Lease> copy = book.copy(3, slow);
+  expect_lease(copy, 1, 0, 1);
+  EXPECT_EQ(copy->works, of_two.works);
+  EXPECT_FALSE(book.copyable(4, slow)) << "one copy";
+  EXPECT_TRUE(book.shares(2, 0) && book.shares(3, 0));
+  EXPECT_FALSE(book.shares(1, 0));
+  book.give_back(3, copy->id, 0);
+  EXPECT_FALSE(book.available(4, -1, {true, true}) == 0) << "the other one still does it";
+  const Lease second = *book.copy(3, slow);
+  finish(book, 3, second);
+  EXPECT_FALSE(book.done(2, of_two.id, 0));
+  EXPECT_FALSE(book.holds_work(2));
+  finish(book, 1, of_one);
+  EXPECT_EQ(book.done_before(), 1);
+}
+
+TEST(LeaseBook, WhatIsDroppedIsNotGivenToOthers) {
+  LeaseBook book(0, 0, 3, 1, {.lease = 2});
+  const Lease lease = *book.take(1, 0);
+  book.drop(1, lease.works[0]);
+  EXPECT_FALSE(book.part_of(1, lease.id, 0).has_value());
+  EXPECT_EQ(book.part_of(1, lease.id, 1), 0);
+  EXPECT_EQ(book.take(2, 0)->begin, 2);
+}
+
 TEST(LeaseBook, LeasesOnlyStepsThatExist) {
-  LeaseBook book(0, 2, 20, 2, {.lease = 4});
+  LeaseBook book(0, 2, 20, 2, {.lease = 4, .work = 4});
   book.exist_before(2);
-  EXPECT_FALSE(book.available(0));
+  EXPECT_FALSE(book.available(1, 0).has_value());
   book.exist_before(5);
   expect_lease(book.take(1, 0), 0, 2, 5);
   EXPECT_FALSE(book.take(1, 0, {true, true}).has_value());
   EXPECT_EQ(book.begun_before(), 5);
   book.exist_before(9);
   const Lease other = *book.take(2, 1);
-  expect_lease(other, 1, 2, 6);
+  expect_lease(other, 1, 2, 5);
   expect_lease(book.take(1, 0), 0, 5, 9);
   book.drain();
   book.exist_before(15);
-  expect_lease(book.take(2, 1), 1, 6, 9);
-  EXPECT_FALSE(book.available(1)) << "what comes to exist after the drain is not begun";
+  expect_lease(book.take(2, 1), 1, 5, 9);
+  EXPECT_FALSE(book.available(2, 1).has_value()) << "what comes to exist after the drain is not begun";
 }
 
 TEST(LeaseBook, LeavesClaimedPartsToTheirMembers) {
-  LeaseBook book(0, 0, 4, 3, {.lease = 4});
+  LeaseBook book(0, 0, 4, 3, {.lease = 4, .work = 4});
   const LeaseBook::Claims claimed{true, true, false};
   expect_lease(book.take(1, 0, claimed), 0, 0, 4);
   expect_lease(book.take(1, 0, claimed), 2, 0, 4);
-  EXPECT_FALSE(book.available(0, claimed));
+  EXPECT_FALSE(book.available(1, 0, claimed).has_value());
   EXPECT_FALSE(book.take(1, 0, claimed).has_value());
-  EXPECT_TRUE(book.available(1, claimed));
+  EXPECT_TRUE(book.available(1, 1, claimed).has_value());
   expect_lease(book.take(1, 0), 1, 0, 4);
 }
 
 TEST(LeaseBook, ReturnedWorkComesFirstInStepOrder) {
-  LeaseBook book(0, 0, 20, 2, {.lease = 4});
-  const Lease first = *book.take(1, 0);
-  const Lease second = *book.take(2, 1);
-  book.give_back(1, first.id, 2);
-  book.give_back(2, second.id, 1);
-  book.give_back(1, first.id, 3);
+  LeaseBook book(0, 0, 20, 2, {.lease = 1});
+  std::map<int64_t, Lease> first;
+  std::map<int64_t, Lease> second;
+  for (int64_t step = 0; step < 4; ++step) {
+    first[step] = *book.take(1, 0, {true, true});
+    second[step] = *book.take(2, 1, {true, true});
+  }
+  book.give_back(1, first[2].id, 2);
+  book.give_back(2, second[1].id, 1);
+  book.give_back(1, first[3].id, 3);
   expect_lease(book.take(3, 0), 1, 1, 2);
-  expect_lease(book.take(3, 0, {true, true}), 0, 2, 4);
-  expect_lease(book.take(3, 0), 0, 4, 8);
-  EXPECT_TRUE(book.done(1, first.id, 0));
-  EXPECT_FALSE(book.done(1, first.id, 2)) << "it was given back";
+  expect_lease(book.take(3, 0, {true, true}), 0, 2, 3);
+  expect_lease(book.take(3, 1), 0, 3, 4);
+  expect_lease(book.take(3, 0), 0, 4, 5);
+  EXPECT_TRUE(book.done(1, first[0].id, 0));
+  EXPECT_FALSE(book.done(1, first[2].id, 2)) << "it was given back";
 }
 
 TEST(LeaseBook, APieceOfWorkIsGivenBackAndLeasedAsAWhole) {
@@ -137,12 +216,12 @@ TEST(LeaseBook, ALostMembersWorkIsGivenToOthers) {
 }
 
 TEST(LeaseBook, DrainingEndsTheEpochAtAWholeBatch) {
-  LeaseBook book(0, 0, 100, 2, {.lease = 4});
+  LeaseBook book(0, 0, 100, 2, {.lease = 4, .work = 4});
   const Lease lease = *book.take(1, 0);
   book.drain();
   EXPECT_FALSE(book.finished());
   expect_lease(book.take(2, 0), 1, 0, 4);
-  EXPECT_FALSE(book.available(0));
+  EXPECT_FALSE(book.available(2, 0).has_value());
   finish(book, 1, lease);
   EXPECT_EQ(book.done_before(), 0);
   book.give_back_all(2);
@@ -198,7 +277,7 @@ class RandomMembers {
     }
     EXPECT_TRUE(book_.finished()) << "the epoch must end";
     EXPECT_EQ(book_.done_before(), steps_);
-    EXPECT_FALSE(book_.available(0));
+    EXPECT_FALSE(book_.available(1, 0).has_value());
     for (int64_t step = first_; step < steps_; ++step)
       for (int64_t part = 0; part < parts_; ++part)
         EXPECT_EQ((done_[{step, part}]), 1) << step << " " << part;
@@ -217,10 +296,11 @@ class RandomMembers {
   size_t below(size_t bound) { return std::uniform_int_distribution<size_t>(0, bound - 1)(random_); }
 
   void take(uint32_t member) {
-    const bool some = book_.available(member % parts_);
+    const std::optional<int64_t> first = book_.available(member, member % parts_);
     const auto lease = book_.take(member, member % parts_);
-    EXPECT_EQ(lease.has_value(), some);
+    EXPECT_EQ(lease.has_value(), first.has_value());
     if (!lease) return;
+    EXPECT_EQ(lease->begin, first);
     ASSERT_EQ(std::ssize(lease->works), lease->end - lease->begin);
     std::map<int64_t, std::set<int64_t>> works;
     for (int64_t step = lease->begin; step < lease->end; ++step, ++given_) {
@@ -230,7 +310,8 @@ class RandomMembers {
     }
     for (const auto& [work, steps] : works) {
       EXPECT_LE(std::ssize(steps), work_);
-      EXPECT_EQ(undone_.try_emplace(work, steps).first->second, steps) << "a piece is leased as a whole";
+      EXPECT_EQ(undone_.try_emplace({work, lease->part}, steps).first->second, steps)
+          << "of a piece, a part is leased as a whole";
     }
   }
 
@@ -239,15 +320,18 @@ class RandomMembers {
     EXPECT_EQ(book_.holds_work(member), !held.empty());
     if (held.empty()) return;
     auto one = held.begin() + static_cast<std::ptrdiff_t>(below(held.size()));
-    one = std::ranges::find(held, one->work, &One::work);  // the first step of its piece
+    const auto of_one = [work = one->work, part = one->part](const One& other) {
+      return other.work == work && other.part == part;
+    };
+    one = std::ranges::find_if(held, of_one);  // the first step of its piece
     if (done) {
       EXPECT_TRUE(book_.done(member, one->lease, one->step));
       ++done_[{one->step, one->part}];
-      undone_[one->work].erase(one->step);
+      undone_[{one->work, one->part}].erase(one->step);
       held.erase(one);
     } else {
       book_.give_back(member, one->lease, one->step);
-      std::erase_if(held, [work = one->work](const One& other) { return other.work == work; });
+      std::erase_if(held, of_one);
     }
   }
 
@@ -271,7 +355,8 @@ class RandomMembers {
   LeaseBook book_;
   std::map<uint32_t, std::vector<One>> held_;
   std::map<std::pair<int64_t, int64_t>, int> done_;
-  std::map<int64_t, std::set<int64_t>> undone_;  ///< steps of each piece of work that was leased
+  /// Steps of each piece of work and part that was leased.
+  std::map<std::pair<int64_t, int64_t>, std::set<int64_t>> undone_;
   size_t given_ = 0;
 };
 

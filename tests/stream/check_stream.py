@@ -286,9 +286,7 @@ def killed_workers_count_every_message_once(broker, folder):
             TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--resume", "--set",
             "strategy={name: %s, workers: 2, servers: 2, threads: [1]}" % strategy])
         expect(set(uses(run_folder).values()) == {2}, "%s: each message is used once in each epoch" % strategy)
-        # A step changes the weights of its own messages alone. A round averages them with those of the other worker.
-        if not strategy.startswith("parameter_averaging"):
-            expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "%s: the weights" % strategy)
+        expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "%s: the weights" % strategy)
 
 
 def train_while_workers_are_killed(run_folder, train):
@@ -561,9 +559,7 @@ def servers_elsewhere_lose_nothing(broker, folder):
             hosts.work(training)
             output = finish(training)
         expect(set(uses(run_folder).values()) == {2}, "%s: each message is used once in each epoch" % strategy)
-        # The parts of a batch are in two rounds if a worker is lost, and each round takes the mean of its own.
-        if strategy != "sync_ps":
-            expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "%s: the weights" % strategy)
+        expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "%s: the weights" % strategy)
 
 
 def servers_of_before_are_refused(broker, folder):

@@ -32,8 +32,8 @@ class Script final : public WorkSource {
   }
   void done(const PartDone& part) override { steps.emplace_back(part.lease, part.step); }
   void give_back(uint64_t, int64_t) override { ADD_FAILURE(); }
-  std::optional<StoreRound> next_round() override { return std::nullopt; }
-  void wait_for_slowest() override {}
+  std::optional<RoundAnswer> next_round(int64_t, const std::set<uint64_t>&) override { return std::nullopt; }
+  std::optional<Lease> wait_for_turn(int64_t) override { return std::nullopt; }
   void fail_all(const std::string& sentence) override { ADD_FAILURE() << sentence; }
 
   std::vector<std::pair<uint64_t, int64_t>> steps;

@@ -35,11 +35,11 @@ members::Reply reply_of(const MemberRegistry::AnswerValue& value) {
     message.set_part((*lease)->part);
     add_works(message, (*lease)->works);
     for (const std::string& place : (*lease)->places) message.add_places(place);
-  } else if (const auto* round = std::get_if<std::optional<StoreRound>>(&value)) {
+    message.set_applied((*lease)->applied);
+  } else if (const auto* round = std::get_if<StoreRound>(&value)) {
     members::Round& message = *reply.mutable_round();
-    if (!*round) return reply;
-    message.set_number((*round)->number);
-    message.mutable_members()->Assign((*round)->members.begin(), (*round)->members.end());
+    message.set_number(round->number);
+    message.mutable_members()->Assign(round->members.begin(), round->members.end());
   }
   return reply;
 }

@@ -15,7 +15,7 @@ namespace telar {
 /// How members work together.
 enum class Rhythm : uint8_t {
   free,   ///< each member at its own pace
-  rounds  ///< contributions are summed in a StoreRound
+  rounds  ///< all parts of a piece of work are summed in a StoreRound, and applied once
 };
 
 struct CoordinatorOptions {
@@ -25,8 +25,8 @@ struct CoordinatorOptions {
   std::string description;           ///< of the job, for the members (opaque to comm)
   std::vector<std::string> servers;  ///< addresses of the parameter servers, in placement order
   std::vector<uint64_t> tenures;     ///< that have begun there (StoreTenure); empty: none
-  int64_t workers = 1;               ///< contributions in a round; in `free`: members that work at once
-  int64_t backups = 0;  ///< further members that work, too; a round takes the first `workers` that are ready
+  int64_t workers = 1;               ///< members that work at once
+  int64_t backups = 0;               ///< of `rounds`: further ones, which copy parts that are not ready
   Rhythm rhythm = Rhythm::free;
   int64_t parts = 1;  ///< of each global batch
   LeaseSizes sizes;   ///< of leases and of pieces of work

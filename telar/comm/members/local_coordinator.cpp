@@ -29,8 +29,8 @@ class LocalCoordinator::Shared {
   }
 
   /// Asks a question and waits for its answer; none when the training is over.
-  template <typename Value, typename Ask>
-  std::optional<Value> answer_to(uint32_t id, const Ask& ask) {
+  template <typename Ask>
+  std::optional<MemberRegistry::AnswerValue> answer_to(uint32_t id, const Ask& ask) {
     std::unique_lock lock(mutex_);
     if (over_) return std::nullopt;
     answers_.erase(id);
@@ -39,7 +39,7 @@ class LocalCoordinator::Shared {
     changed_.wait(lock, [&] { return over_ || answers_.contains(id); });
     const auto answer = answers_.find(id);
     if (answer == answers_.end()) return std::nullopt;
-    return std::get<Value>(answers_.extract(answer).mapped());
+    return std::move(answers_.extract(answer).mapped());
   }
 
   void end() {
@@ -56,6 +56,8 @@ class LocalCoordinator::Shared {
 
   std::vector<StepDone> wait(double seconds) {
     std::unique_lock lock(mutex_);
+    registry_.tick(std::chrono::steady_clock::now());
+    deliver();
     changed_.wait_for(lock, std::chrono::duration<double>(seconds),
                       [this] { return failure_ || !complete_.empty() || registry_.epoch_finished(); });
     if (failure_) throw run_error("{}", *failure_);
@@ -108,26 +110,22 @@ class LocalCoordinator::Member final : public WorkSource {
   bool lost() const override { return false; }
 
   bool wait_for_work() override {
-    return shared_
-        ->answer_to<MemberRegistry::WorkThere>(
-            id_,
-            [this](MemberRegistry& registry) { registry.ask_work(id_, std::chrono::steady_clock::now()); })
-        .has_value();
+    const auto answer = shared_->answer_to(
+        id_, [this](MemberRegistry& registry) { registry.ask_work(id_, std::chrono::steady_clock::now()); });
+    return answer && std::holds_alternative<MemberRegistry::WorkThere>(*answer);
   }
   std::optional<Lease> lease() override {
-    return shared_
-        ->answer_to<std::optional<Lease>>(id_, [this](MemberRegistry& registry) { registry.ask_lease(id_); })
-        .value_or(std::nullopt);
+    return lease_in(shared_->answer_to(id_, [this](MemberRegistry& registry) { registry.ask_lease(id_); }));
   }
-  std::optional<StoreRound> next_round() override {
-    return shared_
-        ->answer_to<std::optional<StoreRound>>(id_,
-                                               [this](MemberRegistry& registry) { registry.ask_round(id_); })
-        .value_or(std::nullopt);
+  std::optional<RoundAnswer> next_round(int64_t work, const std::set<uint64_t>& leases) override {
+    const auto answer =
+        shared_->answer_to(id_, [&](MemberRegistry& registry) { registry.ask_round(id_, work, leases); });
+    if (const std::optional<Lease> lease = lease_in(answer)) return *lease;
+    if (!answer) return std::nullopt;
+    return std::get<StoreRound>(*answer);
   }
-  void wait_for_slowest() override {
-    shared_->answer_to<MemberRegistry::MayGoOn>(id_,
-                                                [this](MemberRegistry& registry) { registry.ask_pace(id_); });
+  std::optional<Lease> wait_for_turn(int64_t work) override {
+    return lease_in(shared_->answer_to(id_, [&](MemberRegistry& registry) { registry.ask_pace(id_, work); }));
   }
   void done(const PartDone& part) override {
     shared_->change([&](MemberRegistry& registry) { registry.done(id_, part); });
@@ -138,6 +136,11 @@ class LocalCoordinator::Member final : public WorkSource {
   void fail_all(const std::string& sentence) override { shared_->fail(id_, sentence); }
 
  private:
+  static std::optional<Lease> lease_in(const std::optional<MemberRegistry::AnswerValue>& answer) {
+    const auto* lease = answer ? std::get_if<std::optional<Lease>>(&*answer) : nullptr;
+    return lease == nullptr ? std::nullopt : *lease;
+  }
+
   std::shared_ptr<Shared> shared_;
   uint32_t id_;
 };

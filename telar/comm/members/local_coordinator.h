@@ -10,8 +10,8 @@
 namespace telar {
 
 /// A Coordinator whose members are threads of its own process, without a network. It takes the same decisions
-/// (MemberRegistry). A thread does not vanish, so there are no lost members: rounds, and the first epoch,
-/// wait for all of them. All calls but those of members are made by one thread.
+/// (MemberRegistry). A thread does not vanish, so there are no lost members, only those that leave. All calls
+/// but those of members are made by one thread.
 class LocalCoordinator {
  public:
   /// Of the options, those of the work and `workers` to `rounds_before` count.

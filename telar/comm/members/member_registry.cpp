@@ -103,18 +103,45 @@ LeaseBook::Claims MemberRegistry::claims() const {
   if (options_.rhythm == Rhythm::free) return claims;
   claims.resize(static_cast<size_t>(options_.parts));
   for (const auto& [id, member] : members_)
-    if (at_work(member)) claims[static_cast<size_t>(preferred(member))] = true;
+    if (at_work(member) && !is_backup(member)) claims[static_cast<size_t>(preferred(member))] = true;
   return claims;
 }
 
-bool MemberRegistry::finds_work(const Member& member, const LeaseBook::Claims& claims) const {
-  return book_ && gathered_ && at_work(member) && *member.seat < options_.workers + options_.backups &&
-         book_->available(preferred(member), claims);
+std::optional<int64_t> MemberRegistry::work_for(const Entry& entry, const LeaseBook::Claims& claims) const {
+  const auto& [id, member] = entry;
+  if (!book_ || !gathered_ || !at_work(member) || *member.seat >= options_.workers + options_.backups)
+    return std::nullopt;
+  const std::optional<int64_t> step = book_->available(id, preferred(member), claims);
+  return step && book_->shares(id, *step) ? std::nullopt : step;
+}
+
+std::function<bool(uint32_t)> MemberRegistry::not_ready() const {
+  return [this](uint32_t id) { return !members_.at(id).ready; };
+}
+
+bool MemberRegistry::copies(const Entry& entry) const {
+  return book_ && gathered_ && options_.rhythm == Rhythm::rounds && at_work(entry.second) &&
+         is_backup(entry.second) && book_->copyable(entry.first, not_ready());
+}
+
+std::optional<Lease> MemberRegistry::take(const Entry& entry, const LeaseBook::Claims& claims) {
+  const auto& [id, member] = entry;
+  std::optional<Lease> lease;
+  if (work_for(entry, claims)) {
+    lease = book_->take(id, preferred(member), claims);
+  } else if (copies(entry)) {
+    lease = book_->copy(id, not_ready());
+  }
+  if (lease && !places_.empty()) {
+    const auto from = places_.begin() + (lease->begin - places_first_);
+    lease->places.assign(from, from + (lease->end - lease->begin + 1));
+  }
+  return lease;
 }
 
 bool MemberRegistry::has_work(const Entry& entry, const LeaseBook::Claims& claims) const {
-  const auto& [id, member] = entry;
-  return at_work(member) && (member.ready || (book_ && book_->holds_work(id)) || finds_work(member, claims));
+  return at_work(entry.second) &&
+         ((book_ && book_->holds_work(entry.first)) || work_for(entry, claims) || copies(entry));
 }
 
 std::optional<int64_t> MemberRegistry::slowest_beside(uint32_t id, const LeaseBook::Claims& claims) const {
@@ -130,6 +157,7 @@ void MemberRegistry::settle() {
   offer_work();
   form_rounds();
   let_go_on();
+  tell_missing();
 }
 
 void MemberRegistry::dismiss_spares() {
@@ -148,50 +176,114 @@ void MemberRegistry::dismiss_spares() {
 void MemberRegistry::offer_work() {
   dismiss_spares();
   const LeaseBook::Claims claimed = claims();
-  for (auto& [id, member] : members_) {
-    if (!member.wants_work || !finds_work(member, claimed)) continue;
+  for (Entry& entry : members_) {
+    auto& [id, member] = entry;
+    if (!member.wants_work || (!work_for(entry, claimed) && !copies(entry))) continue;
     member.wants_work = false;
-    member.heard_of_round = last_round_;
     member.clock = std::max(member.clock, slowest_beside(id, claimed).value_or(0));
     answers_.push_back({id, WorkThere{}});
   }
 }
 
 void MemberRegistry::form_rounds() {
-  const LeaseBook::Claims claimed = claims();
-  std::vector<std::pair<uint64_t, uint32_t>> ready;
-  int64_t with_work = 0;
-  for (const Entry& entry : members_) {
-    if (entry.second.ready) ready.emplace_back(*entry.second.ready, entry.first);
-    with_work += has_work(entry, claimed) ? 1 : 0;
-  }
-  const auto places = static_cast<size_t>(std::min(options_.workers, with_work));
-  if (ready.empty() || ready.size() < places) return;
+  std::set<int64_t> works;
+  for (const auto& [id, member] : members_)
+    if (member.ready) works.insert(*member.ready);
+  for (const int64_t work : works) form_round(work);
+}
 
-  std::ranges::sort(ready);
-  ready.resize(places);
-  std::ranges::sort(ready, {}, [this](const auto& one) { return *members_.at(one.second).seat; });
-  StoreRound round{.number = ++last_round_, .members = {}};
-  for (const auto& [since, id] : ready) round.members.push_back(id);
-  for (const uint32_t id : round.members) {
-    Member& member = members_.at(id);
-    member.ready.reset();
-    member.reported_late = false;
-    member.heard_of_round = round.number;
-    answers_.push_back({id, round});
+void MemberRegistry::form_round(int64_t work) {
+  if (!book_ || book_->applied(work)) return close_round(work, {}, {});
+  const std::vector<std::vector<uint32_t>> holders = book_->holders(work);
+  std::vector<uint32_t> chosen;
+  bool complete = true;
+  for (const std::vector<uint32_t>& of_part : holders) {
+    const auto ready =
+        std::ranges::find_if(of_part, [&](uint32_t id) { return members_.at(id).ready == work; });
+    if (ready == of_part.end())
+      complete = false;
+    else if (std::ranges::find(chosen, *ready) == chosen.end())
+      chosen.push_back(*ready);
   }
+  if (complete) return close_round(work, holders, chosen);
+  hand_out(work);
+}
+
+/// The update of this piece is made with what the chosen members have computed, without that of others.
+void MemberRegistry::close_round(int64_t work, const std::vector<std::vector<uint32_t>>& holders,
+                                 const std::vector<uint32_t>& chosen) {
+  const auto is_chosen = [&](uint32_t id) { return std::ranges::find(chosen, id) != chosen.end(); };
+  for (const std::vector<uint32_t>& of_part : holders)
+    for (const uint32_t id : of_part)
+      if (!is_chosen(id)) book_->drop(id, work);
+  if (!chosen.empty()) ++last_round_;
+  for (auto& [id, member] : members_) {
+    if (member.ready != work) continue;
+    member.ready.reset();
+    answers_.push_back({id, is_chosen(id) ? StoreRound{last_round_, chosen} : StoreRound{}});
+  }
+}
+
+/// Members that have nothing else to do take parts that nobody holds.
+void MemberRegistry::hand_out(int64_t work) {
+  for (Entry& entry : members_) {
+    auto& [id, member] = entry;
+    if (member.ready != work) continue;
+    const LeaseBook::Claims claimed = claims();
+    const std::optional<int64_t> free = book_->available(id, preferred(member), claimed);
+    if (free && *free < book_->end_of(work) && book_->shares(id, *free)) {
+      book_->drop(id, work);
+      member.ready.reset();
+      answers_.push_back({id, StoreRound{}});
+      continue;
+    }
+    const std::optional<int64_t> step = work_for(entry, claimed);
+    if (!step || *step >= book_->end_of(work)) continue;
+    member.ready.reset();
+    answers_.push_back({id, take(entry, claimed)});
+  }
+}
+
+bool MemberRegistry::may_go_on(const Entry& entry, const LeaseBook::Claims& claims) const {
+  const auto& [id, member] = entry;
+  if (options_.rhythm == Rhythm::rounds) return !book_ || *member.wants_pace <= book_->current_work();
+  const std::optional<int64_t> slowest =
+      options_.staleness_bound >= 0 ? slowest_beside(id, claims) : std::nullopt;
+  return !slowest || member.clock - *slowest <= options_.staleness_bound;
 }
 
 void MemberRegistry::let_go_on() {
   const LeaseBook::Claims claimed = claims();
-  for (auto& [id, member] : members_) {
+  for (Entry& entry : members_) {
+    auto& [id, member] = entry;
     if (!member.wants_pace) continue;
-    const bool bound = options_.rhythm == Rhythm::free && options_.staleness_bound >= 0;
-    const std::optional<int64_t> slowest = bound ? slowest_beside(id, claimed) : std::nullopt;
-    if (slowest && member.clock - *slowest > options_.staleness_bound) continue;
-    member.wants_pace = false;
-    answers_.push_back({id, MayGoOn{}});
+    if (may_go_on(entry, claimed)) {
+      member.wants_pace.reset();
+      answers_.push_back({id, MayGoOn{}});
+      continue;
+    }
+    if (options_.rhythm == Rhythm::free) continue;
+    const std::optional<int64_t> step = work_for(entry, claimed);
+    if (!step || *step >= book_->end_of(book_->current_work())) continue;
+    member.wants_pace.reset();
+    answers_.push_back({id, take(entry, claimed)});
   }
+}
+
+/// Once for each worker that is missing, so that nobody wonders why a run is slow.
+void MemberRegistry::tell_missing() {
+  if (options_.rhythm == Rhythm::free || !gathered_ || epoch_finished()) return;
+  const auto here = std::ranges::count_if(members_, [this](const Entry& entry) {
+    return at_work(entry.second) && *entry.second.seat < options_.workers;
+  });
+  if (here == 0) return;
+  const int64_t missing = options_.workers - here;
+  if (missing > told_missing_)
+    news_.push_back(fmt::format(
+        "warning: {} of {} workers {} missing; the others compute {} parts of each batch until {} there",
+        missing, options_.workers, missing == 1 ? "is" : "are", missing == 1 ? "its" : "their",
+        missing == 1 ? "another is" : "others are"));
+  told_missing_ = missing;
 }
 
 void MemberRegistry::ask_work(uint32_t id, Time now) {
@@ -203,40 +295,24 @@ void MemberRegistry::ask_work(uint32_t id, Time now) {
 }
 
 void MemberRegistry::ask_lease(uint32_t id) {
-  const Member& member = members_.at(id);
-  const LeaseBook::Claims claimed = claims();
-  const bool some = finds_work(member, claimed);
-  std::optional<Lease> lease = some ? book_->take(id, preferred(member), claimed) : std::nullopt;
-  if (lease && !places_.empty()) {
-    const auto from = places_.begin() + (lease->begin - places_first_);
-    lease->places.assign(from, from + (lease->end - lease->begin + 1));
-  }
-  answers_.push_back({id, lease});
+  answers_.push_back({id, take(*members_.find(id), claims())});
   settle();
 }
 
-void MemberRegistry::ask_round(uint32_t id) {
+void MemberRegistry::ask_round(uint32_t id, int64_t work, const std::set<uint64_t>& leases) {
   Member& member = members_.at(id);
-  if (!at_work(member) || options_.rhythm == Rhythm::free) {
-    answers_.push_back({id, std::optional<StoreRound>{}});
-  } else if (member.heard_of_round < last_round_) {
-    report_late(member);
-    answers_.push_back({id, std::optional<StoreRound>{}});
-  } else {
-    member.ready = ++ready_so_far_;
-    settle();
+  if (book_ && at_work(member) && options_.rhythm == Rhythm::rounds && !leases.empty() &&
+      book_->holds(id, work, leases)) {
+    member.ready = work;
+  } else {  // others have done some of it meanwhile
+    if (book_) book_->give_back_work(id, work);
+    answers_.push_back({id, StoreRound{}});
   }
+  settle();
 }
 
-void MemberRegistry::report_late(Member& member) {
-  if (!member.reported_late)
-    news_.push_back(fmt::format("round {} was made without {}", last_round_, member.name));
-  member.reported_late = true;
-  member.heard_of_round = last_round_;
-}
-
-void MemberRegistry::ask_pace(uint32_t id) {
-  members_.at(id).wants_pace = true;
+void MemberRegistry::ask_pace(uint32_t id, int64_t work) {
+  members_.at(id).wants_pace = work;
   settle();
 }
 

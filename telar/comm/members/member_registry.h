@@ -3,8 +3,10 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -21,26 +23,27 @@ namespace telar {
 /// member's question is answered as soon as possible: call take_answers() after each call. Not thread-safe.
 ///
 /// **Seats.** There are workers + backups seats. A new member gets the lowest free seat. The others are
-/// spares; when a seat becomes free, the spare that has waited longest takes it. A seat prefers part = seat
-/// (mod parts) of every batch.
+/// spares; when a seat becomes free, the spare that has waited longest takes it. A worker's seat prefers part
+/// = seat of every batch, and claims it as soon as the member has asked for work (before that it may still be
+/// compiling). A backup claims none; it copies parts that are not ready.
 ///
-/// **Members with work.** A member *has work* if it has a seat, has asked for work at least once (before that
-/// it may still be compiling), and holds a lease, is ready for a round, or could take a lease at once. Other
-/// members are waited for only while they have work. A lost member, a spare, or a member without work at the
-/// end of an epoch therefore delays nobody, and a member between two leases still counts.
+/// **Rounds.** A round has all parts of one piece of work (of one batch, if no worker averages), whoever
+/// computes them. A member gets the earliest work that is nobody else's, so the parts of a worker that has
+/// left or never came are shared by those who are there, who compute them one after another with the same
+/// parameters. A member that has computed all parts that it holds of a piece asks for the round. As soon as
+/// every part is held by a member that has asked, these form the round, listed in the order of their parts.
+/// If a part is free instead, a member that has asked gets it in answer, and asks again. If the piece was
+/// applied meanwhile, or others had copies ready first, the answer is a round without members: its update is
+/// made without this one. What a member pushes is a sum, so a member of whose parts a backup has a copy gets
+/// no other part of the same piece; if one is free, it loses the one that another has, too. No wait is
+/// endless as long as each member reports, asks or is lost.
 ///
-/// **Rounds.** A round has `workers` places, or as many as there are members with work if these are fewer. As
-/// soon as that many members are ready, they form a round, listed in seat order. So every event that reduces
-/// the number of members with work (a loss, the end of an epoch, leases taken by others) may form a round,
-/// and a single member with work forms its own. No wait is endless as long as each member with work becomes
-/// ready or is lost, because ready members wait only for such members. With backups, a member may find that a
-/// round was formed since it last heard of one. It has computed with old parameters, so it gets no round and
-/// its part goes to another member.
+/// Pieces are done one after another. A member that holds a part of a later one asks for its turn, which
+/// comes when all earlier ones are done; then it reads the parameters. If earlier work is free, it gets that
+/// in answer.
 ///
-/// With rounds, a claimed part (one that a working member prefers) is reserved for that member, unless it was
-/// given back. In the first epoch, no work is given out before `workers` members have asked for it, or
-/// gather_seconds have passed since the first request. Without failures, round t therefore sums exactly the
-/// parts of batch t, and the run equals that of one process.
+/// In the first epoch, no work is given out before `workers` members have asked for it, or gather_seconds
+/// have passed since the first request.
 ///
 /// **Free.** Each member proceeds at its own pace, within the staleness bound if there is one: a member waits
 /// when its clock (parts done in this epoch) is more than the bound ahead of the slowest member with work.
@@ -52,8 +55,7 @@ class MemberRegistry {
   struct WorkThere {};
   struct MayGoOn {};
   struct Leave {};  ///< the member is not needed any more
-  using AnswerValue =
-      std::variant<WorkThere, MayGoOn, Leave, std::optional<Lease>, std::optional<StoreRound>>;
+  using AnswerValue = std::variant<WorkThere, MayGoOn, Leave, std::optional<Lease>, StoreRound>;
   struct Answer {
     uint32_t member = 0;
     AnswerValue value;
@@ -69,8 +71,11 @@ class MemberRegistry {
   // Questions and reports of members. `id` must come from join() and not have been removed.
   void ask_work(uint32_t id, Time now);
   void ask_lease(uint32_t id);
-  void ask_round(uint32_t id);
-  void ask_pace(uint32_t id);
+  /// Answered by a StoreRound or a Lease. `work`: the piece of which it has computed the parts of these
+  /// leases.
+  void ask_round(uint32_t id, int64_t work, const std::set<uint64_t>& leases);
+  /// Answered by MayGoOn or, in rounds, a Lease. `work`: the piece that it wants to begin.
+  void ask_pace(uint32_t id, int64_t work);
   /// Reports about a lease that the member does not hold are ignored. Throws Error (user) for impossible
   /// figures.
   void done(uint32_t id, const PartDone& part);
@@ -107,10 +112,8 @@ class MemberRegistry {
     std::optional<int64_t> seat;
     bool has_asked = false;
     bool wants_work = false;
-    bool wants_pace = false;
-    std::optional<uint64_t> ready;  ///< since when, as a running number
-    int64_t heard_of_round = 0;
-    bool reported_late = false;
+    std::optional<int64_t> wants_pace;  ///< for which piece of work
+    std::optional<int64_t> ready;       ///< with which piece of work
     int64_t clock = 0;
     int64_t samples = 0;
     int64_t parts = 0;
@@ -121,9 +124,16 @@ class MemberRegistry {
   };
   using Entry = std::pair<const uint32_t, Member>;
 
-  int64_t preferred(const Member& member) const { return *member.seat % options_.parts; }
+  bool is_backup(const Member& member) const { return *member.seat >= options_.workers; }
+  int64_t preferred(const Member& member) const {
+    return is_backup(member) ? -1 : *member.seat % options_.parts;
+  }
   bool at_work(const Member& member) const { return member.seat.has_value() && member.has_asked; }
-  bool finds_work(const Member& member, const LeaseBook::Claims& claims) const;
+  /// The first step of the lease that take() would return.
+  std::optional<int64_t> work_for(const Entry& entry, const LeaseBook::Claims& claims) const;
+  std::optional<Lease> take(const Entry& entry, const LeaseBook::Claims& claims);
+  bool copies(const Entry& entry) const;
+  std::function<bool(uint32_t)> not_ready() const;
   bool has_work(const Entry& entry, const LeaseBook::Claims& claims) const;
   LeaseBook::Claims claims() const;
   /// The clock of the slowest member with work, without this one.
@@ -139,8 +149,13 @@ class MemberRegistry {
   void settle();
   void offer_work();
   void form_rounds();
+  void form_round(int64_t work);
+  void close_round(int64_t work, const std::vector<std::vector<uint32_t>>& holders,
+                   const std::vector<uint32_t>& chosen);
+  void hand_out(int64_t work);
   void let_go_on();
-  void report_late(Member& member);
+  bool may_go_on(const Entry& entry, const LeaseBook::Claims& claims) const;
+  void tell_missing();
   void complete(int64_t step);
   void name_silent(Time now);
 
@@ -156,8 +171,8 @@ class MemberRegistry {
   int64_t works_before_;  ///< the number of the last piece of work before the book's
   bool gathered_ = false;
   std::optional<Time> first_asked_;
-  uint64_t ready_so_far_ = 0;
   int64_t last_round_ = 0;
+  int64_t told_missing_ = 0;                                ///< how many workers are, as the news said last
   std::map<int64_t, std::map<int64_t, PartDone>> reports_;  ///< step, part
   std::deque<double> durations_;                            ///< seconds of the last parts
   std::optional<Time> last_tick_;

@@ -46,8 +46,8 @@ class Membership::Impl {
   std::optional<Lease> lease();
   void done(const PartDone& part);
   void give_back(uint64_t lease, int64_t step);
-  std::optional<StoreRound> next_round();
-  void wait_for_slowest();
+  std::optional<RoundAnswer> next_round(int64_t work, const std::set<uint64_t>& leases);
+  std::optional<Lease> wait_for_turn(int64_t work);
   void fail_all(const std::string& sentence);
 
  private:
@@ -70,6 +70,12 @@ class Membership::Impl {
   /// asked to stop.
   template <typename T>
   std::optional<T> ask(members::Request request, std::optional<T>& reply, const char* what);
+  /// The same for a question that may also be answered by a lease.
+  template <typename T>
+  std::optional<std::variant<T, Lease>> ask_or_lease(members::Request request, std::optional<T>& reply,
+                                                     const char* what);
+  void wait_for_answer(Lock& lock, members::Request request, const std::function<bool()>& answered,
+                       const char* what);
   bool joined() const { return replies_.welcome.has_value(); }
   bool ended() const { return replies_.over || finished_; }
   /// No operation of a stream is pending.
@@ -260,14 +266,34 @@ template <typename T>
 std::optional<T> Membership::Impl::ask(members::Request request, std::optional<T>& reply, const char* what) {
   Lock lock(mutex_);
   reply.reset();
-  if (impossible_) throw Error(*impossible_);
-  if (ended()) return std::nullopt;
-  send(std::move(request));
-  changed_.wait(lock, options_.stop, [&] { return reply || impossible_ || ended(); });
-  if (impossible_) throw Error(*impossible_);
-  if (reply) return std::exchange(reply, std::nullopt);
-  if (!ended()) throw run_error("Waiting for {} was stopped", what);
+  wait_for_answer(
+      lock, std::move(request), [&] { return reply.has_value(); }, what);
+  return std::exchange(reply, std::nullopt);
+}
+
+template <typename T>
+std::optional<std::variant<T, Lease>> Membership::Impl::ask_or_lease(members::Request request,
+                                                                     std::optional<T>& reply,
+                                                                     const char* what) {
+  Lock lock(mutex_);
+  reply.reset();
+  replies_.lease.reset();
+  wait_for_answer(
+      lock, std::move(request), [&] { return reply || (replies_.lease && *replies_.lease); }, what);
+  if (reply) return *std::exchange(reply, std::nullopt);
+  if (replies_.lease) return *std::exchange(replies_.lease, std::nullopt).value();
   return std::nullopt;
+}
+
+/// Returns without an answer if the membership has ended.
+void Membership::Impl::wait_for_answer(Lock& lock, members::Request request,
+                                       const std::function<bool()>& answered, const char* what) {
+  if (impossible_) throw Error(*impossible_);
+  if (ended()) return;
+  send(std::move(request));
+  changed_.wait(lock, options_.stop, [&] { return answered() || impossible_ || ended(); });
+  if (impossible_) throw Error(*impossible_);
+  if (!answered() && !ended()) throw run_error("Waiting for {} was stopped", what);
 }
 
 bool Membership::Impl::lost() const {
@@ -287,16 +313,20 @@ std::optional<Lease> Membership::Impl::lease() {
   return ask(std::move(request), replies_.lease, "work").value_or(std::nullopt);
 }
 
-std::optional<StoreRound> Membership::Impl::next_round() {
+std::optional<WorkSource::RoundAnswer> Membership::Impl::next_round(int64_t work,
+                                                                    const std::set<uint64_t>& leases) {
   members::Request request;
-  request.mutable_ask_round();
-  return ask(std::move(request), replies_.round, "the other workers").value_or(std::nullopt);
+  request.mutable_ask_round()->set_work(work);
+  request.mutable_ask_round()->mutable_leases()->Assign(leases.begin(), leases.end());
+  return ask_or_lease(std::move(request), replies_.round, "the other workers");
 }
 
-void Membership::Impl::wait_for_slowest() {
+std::optional<Lease> Membership::Impl::wait_for_turn(int64_t work) {
   members::Request request;
-  request.mutable_ask_pace();
-  ask(std::move(request), replies_.go_on, "the slowest worker");
+  request.mutable_ask_pace()->set_work(work);
+  const auto answer = ask_or_lease(std::move(request), replies_.go_on, "the slowest worker");
+  const Lease* lease = answer ? std::get_if<Lease>(&*answer) : nullptr;
+  return lease == nullptr ? std::nullopt : std::optional(*lease);
 }
 
 void Membership::Impl::done(const PartDone& part) {
@@ -341,8 +371,11 @@ bool Membership::lost() const { return impl_->lost(); }
 std::optional<Lease> Membership::lease() { return impl_->lease(); }
 void Membership::done(const PartDone& part) { impl_->done(part); }
 void Membership::give_back(uint64_t lease, int64_t step) { impl_->give_back(lease, step); }
-std::optional<StoreRound> Membership::next_round() { return impl_->next_round(); }
-void Membership::wait_for_slowest() { impl_->wait_for_slowest(); }
+std::optional<WorkSource::RoundAnswer> Membership::next_round(int64_t work,
+                                                              const std::set<uint64_t>& leases) {
+  return impl_->next_round(work, leases);
+}
+std::optional<Lease> Membership::wait_for_turn(int64_t work) { return impl_->wait_for_turn(work); }
 void Membership::fail_all(const std::string& sentence) { impl_->fail_all(sentence); }
 
 }  // namespace telar

@@ -52,8 +52,8 @@ class Membership final : public WorkSource {
   /// The report is sent in the background, before later messages of this member.
   void done(const PartDone& part) override;
   void give_back(uint64_t lease, int64_t step) override;
-  std::optional<StoreRound> next_round() override;
-  void wait_for_slowest() override;
+  std::optional<RoundAnswer> next_round(int64_t work, const std::set<uint64_t>& leases) override;
+  std::optional<Lease> wait_for_turn(int64_t work) override;
   void fail_all(const std::string& sentence) override;
 
  private:

@@ -61,11 +61,12 @@ std::optional<Lease> lease_of(const members::Lease& message) {
                .end = message.end(),
                .part = message.part(),
                .works = works_of(message),
-               .places = {message.places().begin(), message.places().end()}};
+               .places = {message.places().begin(), message.places().end()},
+               .applied = message.applied()};
 }
 
-std::optional<StoreRound> round_of(const members::Round& message, uint32_t own) {
-  if (message.number() == 0) return std::nullopt;
+StoreRound round_of(const members::Round& message, uint32_t own) {
+  if (message.number() == 0) return {};
   StoreRound round{.number = message.number(),
                    .members = {message.members().begin(), message.members().end()}};
   std::vector<uint32_t> sorted = round.members;

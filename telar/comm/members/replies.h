@@ -24,8 +24,8 @@ struct Replies {
   std::optional<bool> work_there;
   std::optional<bool> go_on;
   std::optional<std::optional<Lease>> lease;
-  std::optional<std::optional<StoreRound>> round;
-  bool over = false;  ///< the training is over
+  std::optional<StoreRound> round;  ///< without members: the update is made without this one
+  bool over = false;                ///< the training is over
 
   /// Throws Error (user) for a message that no coordinator sends; nothing has changed then.
   void take(const members::Reply& reply);

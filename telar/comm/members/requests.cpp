@@ -26,8 +26,11 @@ bool carry_out(MemberRegistry& registry, uint32_t member, MemberRegistry::Time h
   switch (request.what_case()) {
     case members::Request::kAskWork: registry.ask_work(member, heard); return true;
     case members::Request::kAskLease: registry.ask_lease(member); return true;
-    case members::Request::kAskRound: registry.ask_round(member); return true;
-    case members::Request::kAskPace: registry.ask_pace(member); return true;
+    case members::Request::kAskRound:
+      registry.ask_round(member, request.ask_round().work(),
+                         {request.ask_round().leases().begin(), request.ask_round().leases().end()});
+      return true;
+    case members::Request::kAskPace: registry.ask_pace(member, request.ask_pace().work()); return true;
     case members::Request::kDone: registry.done(member, part_of(request.done())); return true;
     case members::Request::kGivenBack:
       registry.give_back(member, request.given_back().lease(), request.given_back().step());

@@ -20,18 +20,20 @@ struct StoreExchange {
   float learning_rate = 0;
   float samples = 0;     ///< number of samples in the pushed sums; 0: no parameter changes
   uint16_t payload = 0;  ///< payload_number() of what is pushed
-  /// The number of the piece of work whose gradient is pushed, from 1 on. The server applies each number once
-  /// to a range; a later push of the same one, by whoever, counts as applied. 0: no number, always applied.
+  /// The number of the piece of work whose gradient, or of which a part's, is pushed, from 1 on. The server
+  /// applies each number once to a range; a later push of the same one, by whoever, counts as applied. 0: no
+  /// number, always applied.
   int64_t work = 0;
   /// Without a round, the push is applied at once, and the pull sees its effect. With a round, the push is
-  /// summed with those of the other members, the sum is applied once, and the pull returns the result.
+  /// summed with those of the other members, the sum is applied once, and the pull returns the result. If a
+  /// contribution is missing, nothing is applied (StoreReport::late).
   std::optional<StoreRound> round;
 };
 
 /// Result of the exchanges since the last finish().
 struct StoreReport {
   bool finite = true;        ///< false: a NaN or infinity was pushed, and parameters are non-finite
-  bool late = false;         ///< the round was closed without this member's contribution
+  bool late = false;         ///< the round was not applied to all floats; another one must be
   double staleness = 0;      ///< mean over the pushed floats of the updates by others between pull and push
   int64_t lost_updates = 0;  ///< updates that a restarted server had lost
   int64_t updates = 0;       ///< that have led to the floats of a read(): the least of their ranges

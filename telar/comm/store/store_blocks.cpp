@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "telar/core/error.h"
@@ -32,10 +33,11 @@ struct StoreBlocks::Block {
   /// By range, the works that were applied to it. A work is pushed again in the same ranges, because they
   /// follow from the layout.
   std::map<std::pair<size_t, size_t>, NumberSet> works;
+  std::map<std::pair<size_t, size_t>, std::set<int64_t>> discarded;  ///< rounds
 
-  bool has(const StorePush& push) const {
-    const auto found = works.find({push.begin, push.end});
-    return push.work > 0 && found != works.end() && found->second.contains(push.work);
+  bool has(size_t begin, size_t end, int64_t work) const {
+    const auto found = works.find({begin, end});
+    return work > 0 && found != works.end() && found->second.contains(work);
   }
   void note(size_t begin, size_t end, int64_t work) {
     if (work > 0) works[{begin, end}].add(work);
@@ -127,7 +129,7 @@ StoreBlocks::Applied StoreBlocks::apply(const StorePush& push, std::span<float> 
   const int64_t version = block.version(push.begin, push.end);
   if (push.pulled_version >= 0)
     applied.staleness = static_cast<double>(std::max<int64_t>(version - push.pulled_version, 0));
-  if (block.has(push)) return applied;
+  if (block.has(push.begin, push.end, push.work)) return applied;
   applied.finite = apply_locked(block, push.begin, push.end, gradient, push.learning_rate, push.samples);
   block.note(push.begin, push.end, push.work);
   return applied;
@@ -137,15 +139,18 @@ std::shared_ptr<StoreSum> StoreBlocks::open_sum(Block& block, const StorePush& p
                                                 const StoreRound& round) {
   for (const auto& sum : block.sums) {
     if (sum->round.number != round.number || !overlaps(*sum, push.begin, push.end)) continue;
-    if (same_range(*sum, push.begin, push.end) && sum->round.members == round.members) return sum;
+    if (same_range(*sum, push.begin, push.end) && sum->round.members == round.members &&
+        sum->work == push.work)
+      return sum;
     throw user_error(
-        "member {} pushes floats {} to {} in round {}, but another member pushes {} to {}, or lists other members of the round; the members of a round must start the same ranges",
+        "member {} pushes floats {} to {} in round {}, but another member pushes {} to {}, or another piece of work, or lists other members of the round; the members of a round must start the same ranges",
         push.member, push.begin, push.end, round.number, sum->begin, sum->end);
   }
   auto sum = std::make_shared<StoreSum>();
   sum->begin = push.begin;
   sum->end = push.end;
   sum->round = round;
+  sum->work = push.work;
   sum->in.resize(round.members.size());
   sum->given_up.resize(round.members.size());
   block.sums.push_back(sum);
@@ -180,31 +185,21 @@ StoreBlocks::Contributed StoreBlocks::contribute(const StorePush& push, const St
     throw user_error("member {} is not in round {}, to which it pushes", push.member, round.number);
   const auto own = static_cast<size_t>(place - round.members.begin());
 
-  // Rounds before the first one that this server sees were closed, or lost, before the server started.
-  int64_t unknown = -1;
-  first_round_.compare_exchange_strong(unknown, round.number);
-
   Block& block = block_of(push.begin);
   std::unique_lock lock(block.mutex);
   Contributed result;
-  const auto arrived = StoreClock::now();
   while (true) {
     if (stopped_ || cancelled()) {
       result.stopped = true;
       return result;
     }
-    const int64_t last = block.last_round(push.begin, push.end);
-    if (round.number <= last) {
-      result.late = true;
+    if (round.number <= block.last_round(push.begin, push.end)) {
+      result.late = !block.has(push.begin, push.end, push.work);
       return result;
     }
-    const int64_t earlier = std::max(last + 1, first_round_.load());
-    if (round.number > earlier) {
-      // An earlier round may still arrive. If it never does, no other range waits for it.
-      if (StoreClock::now() - arrived >= members_.patience()) first_round_ = round.number;
-      block.changed.wait_for(lock, kTick);
-      continue;
-    }
+    const auto open = block.sums;
+    for (const auto& sum : open)
+      if (sum->round.number < round.number && overlaps(*sum, push.begin, push.end)) close(block, sum, false);
     const std::shared_ptr<StoreSum> sum = open_sum(block, push, round);
     if (sum->given_up[own]) {
       result.late = true;
@@ -226,12 +221,12 @@ StoreBlocks::Contributed StoreBlocks::contribute(const StorePush& push, const St
   if (push.pulled_version >= 0)
     result.staleness = static_cast<double>(std::max<int64_t>(version - push.pulled_version, 0));
   sum.in[own] = true;
-  if (block.has(push) || (push.work > 0 && std::ranges::find(sum.works, push.work) != sum.works.end())) {
+  if (block.has(push.begin, push.end, push.work)) {
     if (!close_if_complete(block, result.sum)) block.changed.notify_all();
     return result;
   }
   const size_t count = push.end - push.begin;
-  if (sum.works.empty()) {
+  if (!std::exchange(sum.added, true)) {
     push.gradient->copy_to(std::as_writable_bytes(sum.floats.as<float>().first(count)));
     sum.learning_rate = push.learning_rate;
   } else {
@@ -240,19 +235,25 @@ StoreBlocks::Contributed StoreBlocks::contribute(const StorePush& push, const St
     for (size_t i = 0; i < count; ++i) total[i] += values[i];
   }
   sum.samples += push.samples;
-  sum.works.push_back(push.work);
   if (!close_if_complete(block, result.sum)) block.changed.notify_all();
   return result;
 }
 
 bool StoreBlocks::close_if_complete(Block& block, const std::shared_ptr<StoreSum>& sum) {
-  for (size_t i = 0; i < sum->in.size(); ++i)
-    if (!sum->in[i] && !sum->given_up[i]) return false;
-  if (!sum->works.empty()) {
+  const bool complete = std::ranges::find(sum->in, false) == sum->in.end();
+  if (!complete && std::ranges::find(sum->given_up, true) == sum->given_up.end()) return false;
+  close(block, sum, complete);
+  return true;
+}
+
+void StoreBlocks::close(Block& block, const std::shared_ptr<StoreSum>& sum, bool complete) {
+  if (complete && sum->added) {
     sum->finite = apply_locked(block, sum->begin, sum->end, sum->floats.as<float>().data(),
                                sum->learning_rate, sum->samples);
-    for (const int64_t work : sum->works) block.note(sum->begin, sum->end, work);
+    block.note(sum->begin, sum->end, sum->work);
   }
+  sum->discarded = !complete && !block.has(sum->begin, sum->end, sum->work);
+  if (sum->discarded) block.discarded[{sum->begin, sum->end}].insert(sum->round.number);
   if (sum->floats.size() > 0) release_sum(*sum);
   block.cut(sum->begin);
   block.cut(sum->end);
@@ -261,15 +262,17 @@ bool StoreBlocks::close_if_complete(Block& block, const std::shared_ptr<StoreSum
   std::erase(block.sums, sum);
   --open_sums_;
   block.changed.notify_all();
-  return true;
 }
 
-std::shared_ptr<StoreSum> StoreBlocks::find(size_t begin, size_t end, int64_t round) {
+StoreBlocks::Contributed StoreBlocks::find(size_t begin, size_t end, int64_t round) {
   Block& block = block_of(begin);
   const std::lock_guard lock(block.mutex);
+  Contributed found;
   for (const auto& sum : block.sums)
-    if (sum->round.number == round && same_range(*sum, begin, end)) return sum;
-  return nullptr;
+    if (sum->round.number == round && same_range(*sum, begin, end)) found.sum = sum;
+  const auto discarded = block.discarded.find({begin, end});
+  found.late = discarded != block.discarded.end() && discarded->second.contains(round);
+  return found;
 }
 
 bool StoreBlocks::wait(const StoreSum& sum, const Cancelled& cancelled) {

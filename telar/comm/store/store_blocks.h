@@ -25,7 +25,7 @@ struct StoreSegment {
   size_t begin = 0;
   size_t end = 0;
   int64_t version = 0;  ///< updates applied
-  int64_t round = 0;    ///< last closed round
+  int64_t round = 0;    ///< last closed round, whether it was applied or not
 };
 
 /// A sum of contributions, not yet complete or just completed.
@@ -39,8 +39,10 @@ struct StoreSum {
   float learning_rate = 0;
   float samples = 0;
   Buffer floats;
-  std::vector<int64_t> works;  ///< of the contributions that were added
+  int64_t work = 0;    ///< the piece of work, whose parts the contributions are
+  bool added = false;  ///< `floats` has a contribution
   bool closed = false;
+  bool discarded = false;  ///< it was closed without being applied, because a contribution was missing
   bool finite = true;
 };
 
@@ -61,10 +63,12 @@ struct StorePush {
 /// ms) or after stop().
 ///
 /// The contributions of a round to a range are added in the order of the round's members; an early one waits
-/// for those before it. A member that is not to be waited for (StoreMembers) is given up for the range, and
-/// its later contribution is dropped. When no contribution is missing, the update is applied. Rounds of a
-/// range are closed in the order of their numbers. A push or contribution whose work has been applied to its
-/// range, or is in its sum, is answered as usual and changes nothing. At most `open_bytes` of sums are open.
+/// for those before it. When all are there, the update is applied. If a member is not to be waited for
+/// (StoreMembers), or a contribution to a later round arrives, the sum is discarded: an update of some parts
+/// of a batch would be another one. Its contributions count as late, and the coordinator forms another round
+/// of this piece of work. So a range has a piece of work either as a whole or not at all. A push or
+/// contribution whose work has been applied to its range is answered as usual and changes nothing. At most
+/// `open_bytes` of sums are open.
 class StoreBlocks {
  public:
   using Cancelled = std::function<bool()>;
@@ -99,8 +103,8 @@ class StoreBlocks {
   /// match the other members' ranges.
   Contributed contribute(const StorePush& push, const StoreRound& round, std::span<float> scratch,
                          const Cancelled& cancelled);
-  /// Returns the open sum that contains this push; null if the round is closed.
-  std::shared_ptr<StoreSum> find(size_t begin, size_t end, int64_t round);
+  /// The same for a push that has been added before.
+  Contributed find(size_t begin, size_t end, int64_t round);
   /// Waits until the sum is complete and applied. Returns false if stopped.
   bool wait(const StoreSum& sum, const Cancelled& cancelled);
   bool closed(const StoreSum& sum);
@@ -138,6 +142,7 @@ class StoreBlocks {
   bool apply_locked(Block& block, size_t begin, size_t end, const float* gradient, float learning_rate,
                     float samples);
   bool close_if_complete(Block& block, const std::shared_ptr<StoreSum>& sum);
+  void close(Block& block, const std::shared_ptr<StoreSum>& sum, bool complete);
   std::shared_ptr<StoreSum> open_sum(Block& block, const StorePush& push, const StoreRound& round);
   bool acquire_sum(StoreSum& sum);
   void release_sum(StoreSum& sum);
@@ -153,7 +158,6 @@ class StoreBlocks {
   std::vector<std::unique_ptr<Block>> blocks_;
   StoreLedger* ledger_ = nullptr;
   std::atomic<uint64_t> updates_{0};
-  std::atomic<int64_t> first_round_{-1};  ///< rounds before this one are not waited for
   std::mutex sums_mutex_;
   size_t free_sums_;  ///< number of sums that may still be opened
   std::vector<Buffer> unused_;

@@ -25,7 +25,6 @@ class StoreMembers {
   /// Returns true if the member's contribution to this round is not to be waited for (any longer). `since`:
   /// when the others began to wait.
   bool given_up(uint32_t member, int64_t round, StoreClock::time_point since);
-  StoreClock::duration patience() const { return patience_; }
 
  private:
   struct Member {

@@ -48,7 +48,10 @@ void StoreSession::push(const Frame& request, Answer& answer) {
   const bool in_round = (header.flags & kRound) != 0;
   if (header.sequence <= peer_.handled) {
     // A repeated request: the connection broke before it was answered.
-    if (in_round) answer.sum = blocks_.find(header.begin, header.end, header.round);
+    if (!in_round) return;
+    const StoreBlocks::Contributed before = blocks_.find(header.begin, header.end, header.round);
+    answer.sum = before.sum;
+    if (before.late) answer.header.flags |= kLate;
     return;
   }
   const StorePush push{.member = member_,
@@ -91,6 +94,7 @@ bool StoreSession::complete(Answer& answer, std::span<float> out) {
   if (answer.sum) {
     if (!blocks_.wait(*answer.sum, cancelled_)) return false;
     if (!answer.sum->finite) answer.header.flags |= kNotFinite;
+    if (answer.sum->discarded) answer.header.flags |= kLate;
   }
   answer.header.version = (answer.header.flags & kPull) != 0
                               ? blocks_.read(answer.arena, answer.header.begin, out)

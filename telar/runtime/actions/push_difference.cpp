@@ -11,9 +11,8 @@ class PushDifference final : public Action {
 
   void run(StepContext& context) override {
     if (!context.step().result.finite) return;
-    const bool then_pull = context.is_due(action::kPull);
-    pending_.push_differences(then_pull, context.request().inputs, context.step().result);
-    context.notes().pulled = then_pull;
+    context.notes().pulled = pending_.push_differences(context.is_due(action::kPull),
+                                                       context.request().inputs, context.step().result);
   }
 
  private:

@@ -15,10 +15,9 @@ class PushGradient final : public Action {
 
   void run(StepContext& context) override {
     if (!context.step().result.finite) return;
-    const bool then_pull = context.is_due(action::kPull);
-    pending_.push_gradients(then_pull, context.gradients().arena(), form_, context.request().inputs,
-                            context.step().result);
-    context.notes().pulled = then_pull;
+    context.notes().pulled =
+        pending_.push_gradients(context.is_due(action::kPull), context.gradients().arena(), form_,
+                                context.request().inputs, context.step().result);
   }
 
  private:

@@ -9,8 +9,9 @@ Cooperation rounds_with_backups(const Attributes& options) {
 }
 
 /// Synchronous training on parameter servers. The gradient sums of n workers, each for its part of the batch,
-/// are added in a fixed order and applied once; the result equals that of one process. With backup workers,
-/// the first n sums count (Chen et al., Revisiting Distributed Synchronous SGD, 2016).
+/// are added in a fixed order and applied once; the result equals that of one process. Backup workers compute
+/// parts that are not ready, and the first sum of a part counts (after Chen et al., Revisiting Distributed
+/// Synchronous SGD, 2016, who leave out the last parts).
 class SyncPs final : public Strategy {
  public:
   explicit SyncPs(Attributes options) : options_(std::move(options)) {}
@@ -38,7 +39,7 @@ void register_sync_ps(StrategyRegistry& registry) {
             .fallback = int64_t{0},
             .rule = {.least = 0, .most = 1024},
             .help =
-                "Number of additional workers. Of all gradients of a step, the first `workers` are used."}}),
+                "Number of additional workers, which compute parts of a batch that are not ready, too. Of each part, the first gradient is used."}}),
       check_payload);
   type.make = [](const Attributes& options) { return std::make_unique<SyncPs>(options); };
   type.cooperation = rounds_with_backups;
