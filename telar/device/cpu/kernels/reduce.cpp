@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/kernels/common/broadcast.h"
@@ -141,6 +143,27 @@ void lower_reduce_mean(Lowering& lowering, const Node& node) {
              static_cast<float>(kept.elements()) / static_cast<float>(shape.elements()));
 }
 
+/// A loop of our own for values that are not finite: oneDNN's kernels drop NaN, and make a number of −∞.
+void lower_max_of_any(Lowering& lowering, const Node& node) {
+  const Shape& x = lowering.shape(node.inputs[0]);
+  const Rows rows(x, kept_shape(x, node.attributes));
+  const int64_t results = kept_shape(x, node.attributes).elements();
+  const RegionId from = f32_region(lowering, node.inputs[0]);
+  const F32Result result(lowering, node.outputs[0]);
+  lowering.function({from}, {result.region}, [=](const Pointers& p) {
+    const auto* values = p.get<const float>(0);
+    auto* largest = p.get<float>(1);
+    std::fill_n(largest, results, -std::numeric_limits<float>::infinity());
+    rows.for_each([&](int64_t row, int64_t reduced) {
+      for (int64_t i = 0; i < rows.length(); ++i) {
+        float& before = largest[reduced + i * rows.step()];
+        if (!(before >= values[row + i]) && !std::isnan(before)) before = values[row + i];
+      }
+    });
+  });
+  result.finish(lowering);
+}
+
 void lower_reduce_max(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const DType dtype = lowering.type(x).dtype;
@@ -150,6 +173,7 @@ void lower_reduce_max(Lowering& lowering, const Node& node) {
     lowering.reorder(lowering.plain_region(x), lowering.view(result, to));
     return;
   }
+  if (lowering.non_finite()) return lower_max_of_any(lowering, node);
   const auto pd = reduction(dnnl::algorithm::reduction_max, plain(dtype, lowering.shape(x)), to);
   lowering.primitive(pd, dnnl::reduction(pd),
                      {{DNNL_ARG_SRC, lowering.plain_region(x)}, {DNNL_ARG_DST, lowering.view(result, to)}});
@@ -193,7 +217,9 @@ void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
     rows.for_each([&](int64_t row, int64_t reduced) {
       for (int64_t i = 0; i < rows.length(); ++i) {
         const int64_t j = reduced + i * rows.step();
-        dx[row + i] = values[row + i] == largest[j] ? dy[j] / count[j] : 0.0F;
+        dx[row + i] = values[row + i] == largest[j] ? dy[j] / count[j]
+                      : std::isnan(largest[j])      ? largest[j]
+                                                    : 0.0F;
       }
     });
   });
