@@ -53,6 +53,9 @@ void PythonRun::load(PythonSession& session) const {
 void PythonRun::load_best(PythonSession& session) const {
   if (folder_ && state_.best)
     load_parameters(checkpoint_path(folder_->checkpoints(), state_.best_step), session.session());
+  if (!state_.best && state_.epoch > 0)
+    warn(
+        "no epoch had a finite validation loss, so the module has the values of the last one, not of the best");
 }
 
 void PythonRun::step_done(int64_t samples, double loss, double learning_rate, double seconds) {
@@ -77,6 +80,8 @@ bool PythonRun::epoch_done(std::optional<double> validation_loss) {
   if (validation_loss) {
     report.validation = {*validation_loss};
     report.best = judge_epoch(*validation_loss, early_stopping_, state_);
+    const std::string warning = not_finite_warning(kLoss, *validation_loss, report.epoch);
+    if (!log_ && !warning.empty()) warn(warning);  // the log warns, too
   }
   state_.step_in_epoch = 0;
   state_.epoch_samples = 0;

@@ -101,6 +101,7 @@ std::string ending(const RunSummary& summary) {
                        summary.stopped_early ? "training.early_stopping.patience" : "training.epochs",
                        summary.checkpoint);
   }
+  if (summary.metrics.empty()) return "";  // stopped before its first step
   std::string text = summary.stopped_early ? summary.why + "\n" : "";
   text += fmt::format(
       "{} epochs, {} steps, {:.1f} s of training, {:.0f} samples/s, {:.2f} ms a step (median)\n",
@@ -136,8 +137,11 @@ std::string summary_text(const RunSummary& summary) {
   return {bytes.begin(), bytes.end()};
 }
 
-int code_of(const RunSummary& summary, const StopRequest& stop) {
-  return summary.outcome == FitOutcome::finished ? 0 : 128 + stop.signal_number();
+/// Of several processes only some may have received the signal.
+int code_of(const RunSummary& summary, const StopRequest& stop, Processes* processes) {
+  if (summary.outcome == FitOutcome::finished) return 0;
+  const std::string own = stop.requested() ? std::to_string(stop.signal_number()) : "";
+  return 128 + std::stoi(processes == nullptr ? own : processes->first_text(own));
 }
 
 int train(const TrainArguments& arguments, bool profile, Processes* processes) {
@@ -171,13 +175,14 @@ int train(const TrainArguments& arguments, bool profile, Processes* processes) {
     if (!quiet) std::cerr << "warning: " << text << std::endl;
   };
   const RunSummary summary = run_job(job, options);
-  if (processes != nullptr && processes->rank() > 0) return code_of(summary, stop);
+  const int code = code_of(summary, stop, processes);
+  if (processes != nullptr && processes->rank() > 0) return code;
   if (!arguments.summary.empty()) write_file(arguments.summary, summary_text(summary));
   if (!quiet) std::cout << ending(summary) << std::flush;
   if (summary.outcome == FitOutcome::stopped && !quiet) {
     std::cout << "stopped; resume with: telar train " << summary.folder << " --resume" << std::endl;
   }
-  return code_of(summary, stop);
+  return code;
 }
 
 int train(const TrainArguments& arguments, bool profile) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstdio>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -125,6 +126,11 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
   }
 }
 
+/// Each takes the other's name at once. Returns false if the file system cannot do that.
+bool exchange(const fs::path& one, const fs::path& other) {
+  return ::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0;
+}
+
 void sync_tree(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -169,10 +175,11 @@ void write_file(const fs::path& path, std::string_view text, Links links) {
   file.commit();
 }
 
-AtomicFolder::AtomicFolder(const fs::path& path)
+AtomicFolder::AtomicFolder(const fs::path& path, bool replaces)
     : path_(parent_of(without_slash(path)) / without_slash(path).filename()),
-      temporary_(temporary_for(path_)) {
-  if (fs::exists(path_))
+      temporary_(temporary_for(path_)),
+      replaces_(replaces) {
+  if (!replaces && fs::exists(path_))
     throw user_error("the folder {} exists already; it is not overwritten", path.string());
   lock_ = claim_folder(temporary_);
 }
@@ -189,11 +196,18 @@ OutputFile AtomicFolder::create(const std::string& name) const {
 
 void AtomicFolder::commit() {
   sync_tree(temporary_);
-  if (fs::exists(path_))
+  const bool exists = fs::exists(path_);
+  if (exists && !replaces_)
     throw user_error("the folder {} exists already; it is not overwritten", path_.string());
-  rename_or_throw(temporary_, path_);
+  const bool exchanged = exists && exchange(temporary_, path_);
+  if (!exchanged) {
+    fs::remove_all(path_);
+    rename_or_throw(temporary_, path_);
+  }
   committed_ = true;
   sync_folder(path_.parent_path());
+  std::error_code ignored;
+  if (exchanged) fs::remove_all(temporary_, ignored);
 }
 
 int remove_leftovers(const fs::path& parent) {

@@ -57,10 +57,10 @@ void write_file(const std::filesystem::path& path, std::string_view text, Links 
 ///     folder.write("state.json", text);
 ///     folder.commit();
 ///
-/// Throws like AtomicFile, and Error (user) when NAME already exists.
+/// Throws like AtomicFile, and Error (user) when NAME already exists, unless it `replaces` that.
 class AtomicFolder {
  public:
-  explicit AtomicFolder(const std::filesystem::path& path);
+  explicit AtomicFolder(const std::filesystem::path& path, bool replaces = false);
   ~AtomicFolder();
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;
@@ -75,6 +75,7 @@ class AtomicFolder {
  private:
   std::filesystem::path path_;
   std::filesystem::path temporary_;
+  bool replaces_;
   int lock_ = -1;
   bool committed_ = false;
 };

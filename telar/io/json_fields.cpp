@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "telar/core/suggest.h"
@@ -132,10 +133,14 @@ std::vector<int64_t> JsonFields::integers(const std::string& name, int64_t least
   return values;
 }
 
-std::vector<double> JsonFields::numbers(const std::string& name) const {
+std::vector<double> JsonFields::numbers(const std::string& name, bool takes_null) const {
   const std::string right = "a list of finite numbers";
   std::vector<double> values;
   for (const nlohmann::json& item : list(name, right)) {
+    if (takes_null && item.is_null()) {
+      values.push_back(std::numeric_limits<double>::quiet_NaN());
+      continue;
+    }
     if (!item.is_number() || !std::isfinite(item.get<double>()))
       throw user_error("{}: {} contains {}; it must be {}", source_, name, shown(item), right);
     values.push_back(item.get<double>());

@@ -35,7 +35,8 @@ class JsonFields {
   /// One of these texts.
   std::string choice(const std::string& name, const std::vector<std::string>& choices) const;
   std::vector<int64_t> integers(const std::string& name, int64_t least, int64_t most) const;
-  std::vector<double> numbers(const std::string& name) const;
+  /// Finite numbers. `takes_null`: nlohmann/json writes null for NaN and infinity; NaN is read.
+  std::vector<double> numbers(const std::string& name, bool takes_null = false) const;
   std::vector<std::string> texts(const std::string& name) const;
   /// A list of anything. `right` is what it must be, for messages: "a list of pieces".
   const nlohmann::json& list(const std::string& name, const std::string& right) const;

@@ -141,8 +141,8 @@ fs::path checkpoint_path(const fs::path& folder, int64_t step) {
 bool is_checkpoint_name(const fs::path& path) { return step_of(path) >= 0; }
 
 void write_checkpoint(const fs::path& path, const Session& session, const TrainingState& state,
-                      const ExtraFiles& extra) {
-  AtomicFolder folder(path);
+                      const ExtraFiles& extra, bool replaces) {
+  AtomicFolder folder(path, replaces);
   write_tensors(folder, kModel, session, true);
   write_tensors(folder, kOptimizer, session, false);
   std::vector<std::string> names = {kModel, kOptimizer};
@@ -158,6 +158,15 @@ void write_checkpoint(const fs::path& path, const Session& session, const Traini
   json[kChecksum] = checksum_of(nlohmann::json::parse(json.dump()));
   folder.write(kState, json.dump(2) + "\n");
   folder.commit();
+}
+
+bool is_checkpoint_of(const fs::path& path, const TrainingState& state) {
+  if (!fs::exists(path)) return false;
+  try {
+    return training_state_from_json(read_checkpoint_text(path / kState), path.string()) == state;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 std::vector<fs::path> list_checkpoints(const fs::path& folder) {

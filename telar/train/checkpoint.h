@@ -25,8 +25,12 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64
 bool is_checkpoint_name(const std::filesystem::path& path);
 
 /// Throws Error (run) if it cannot be written, for example on a full disk; then it leaves nothing behind.
+/// `replaces`: whether there may be another one already.
 void write_checkpoint(const std::filesystem::path& path, const Session& session, const TrainingState& state,
-                      const ExtraFiles& extra = {});
+                      const ExtraFiles& extra = {}, bool replaces = false);
+
+/// Whether there is a checkpoint at this path, and it is of this state. Its tensors are not verified.
+bool is_checkpoint_of(const std::filesystem::path& path, const TrainingState& state);
 
 /// Reads the tensors that write_checkpoint() reads, in the same order: what a process with a part of the
 /// state does while another writes a checkpoint (Session::state_is_divided).

@@ -14,7 +14,11 @@ struct EarlyStopping {
   int64_t patience = 0;  ///< epochs without improvement before training ends; 0: no limit
 };
 
-/// Notes the metric of an epoch, which is about to end, in the state. Whether it is the best so far.
+/// Notes the metric of an epoch, which is about to end, in the state. Whether it is the best so far: never
+/// with a NaN or infinity.
 bool judge_epoch(double value, const EarlyStopping& rule, TrainingState& state);
+
+/// A warning for a validation metric that is NaN or infinite; empty for others. `epoch`: from 0.
+std::string not_finite_warning(const std::string& metric, double value, int64_t epoch);
 
 }  // namespace telar

@@ -78,19 +78,23 @@ void adapt_stream(ResumePoint& point, const Job& before, const Job& now, int64_t
                      point.state.step_in_epoch, steps);
 }
 
+int64_t steps_of(int64_t samples, int64_t batch) { return (samples + batch - 1) / batch; }
+
 /// Finds the position in the epoch that corresponds to that of the checkpoint.
 void adapt_position(ResumePoint& point, const Job& before, const ResumeRequest& request, bool same_data) {
   if (point.state.step_in_epoch == 0) return;
   if (trains_on_stream(request.job.data))
     return adapt_stream(point, before, request.job, request.job.training.epoch_steps);
   const int64_t batch = request.job.training.batch;
-  const int64_t used = point.state.step_in_epoch * before.training.batch;
+  const int64_t used = std::min(request.data.train, point.state.step_in_epoch * before.training.batch);
   if (!same_data) {
     begin_epoch_again(point, "the data have changed");
   } else if (request.job.data.shuffle && point.state.order_version != kOrderVersion) {
     begin_epoch_again(point, "the checkpoint is of a version of telar that shuffled in another order");
   } else if (!same_order(before, request.job, request.workers)) {
     begin_epoch_again(point, "the order of the samples has changed");
+  } else if (used == request.data.train) {  // without its validation
+    point.state.step_in_epoch = steps_of(used, batch);
   } else if (used % batch != 0) {
     begin_epoch_again(
         point, fmt::format("the epoch has used {} samples, which batches of {} do not divide", used, batch));
@@ -99,8 +103,6 @@ void adapt_position(ResumePoint& point, const Job& before, const ResumeRequest& 
     point.state.position = {};
   }
 }
-
-int64_t steps_of(int64_t samples, int64_t batch) { return (samples + batch - 1) / batch; }
 
 }  // namespace
 

@@ -14,6 +14,7 @@
 #include "telar/train/job_loader.h"
 #include "telar/train/job_memory.h"
 #include "telar/train/job_model_file.h"
+#include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/job_stream.h"
@@ -137,6 +138,7 @@ class Run {
     tell_threads(job_, options_.processes, {options_.say, options_.warn});
 
     const std::unique_ptr<ClusterRun> cluster = start_cluster(folder, session, trainer);
+    if (uses_servers(job_) && cluster == nullptr) return stopped_before(folder, resumed);
     if (resumed) keep_changes(folder, *resumed);
     std::optional<StreamPace> pace;
     if (opened_.data.stream != nullptr)
@@ -233,7 +235,16 @@ class Run {
     return summary;
   }
 
-  /// Null if the strategy has no parameter servers.
+  /// Of a run that a stop ended before its first step.
+  static RunSummary stopped_before(const RunFolder& folder, const std::optional<ResumePoint>& resumed) {
+    RunSummary summary;
+    summary.outcome = FitOutcome::stopped;
+    summary.folder = folder.path().string();
+    if (resumed) summary.checkpoint = resumed->checkpoint.string();
+    return summary;
+  }
+
+  /// Null if the strategy has no parameter servers, or a stop ended the wait for them.
   std::unique_ptr<ClusterRun> start_cluster(const RunFolder& folder, const Session& session,
                                             Trainer& trainer) const {
     if (!uses_servers(job_)) return nullptr;
@@ -241,7 +252,13 @@ class Run {
         job_, opened_.data.spec(), opened_.decision,
         ClusterOptions{options_.coordinate, options_.security, options_.program, folder.path(), options_.say,
                        steps_of_epoch(), opened_.data.stream.get(), options_.stop_requested});
-    cluster->start(session, trainer.state());
+    try {
+      cluster->start(session, trainer.state());
+    } catch (const Error& error) {
+      if (!options_.stop_requested || !options_.stop_requested()) throw;
+      warn(error.what());
+      return nullptr;
+    }
     trainer.make_steps_with(*cluster);
     return cluster;
   }
@@ -325,15 +342,19 @@ class Run {
     return file.empty() ? (folder.path() / "trace.json").string() : file;
   }
 
+  /// A stop breaks it off; a resumed run begins it again.
   void test(RunSummary& summary, const Trainer& trainer) const {
     if (summary.outcome != FitOutcome::finished || opened_.data.test == nullptr) return;
+    std::optional<std::vector<double>> means;
     if (!opened_.data.spread) {
-      summary.test = trainer.evaluate(*opened_.data.test);
-      return;
+      means = trainer.evaluate(*opened_.data.test, stop_requested());
+    } else {
+      const SpreadBatches batches(*opened_.data.test, opened_.data.spread->test, opened_.data.spread->own,
+                                  evaluation_order());
+      means = trainer.evaluate(batches.source(), stop_requested());
     }
-    const SpreadBatches batches(*opened_.data.test, opened_.data.spread->test, opened_.data.spread->own,
-                                evaluation_order());
-    summary.test = trainer.evaluate(batches.source());
+    if (means) summary.test = std::move(*means);
+    if (!means) summary.outcome = FitOutcome::stopped;
   }
 
   /// Sends rank 0's tensors to all processes. If they are divided among processes, rank 0's session has only

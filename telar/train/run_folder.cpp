@@ -201,8 +201,9 @@ FoundCheckpoint find_trained(const fs::path& run_or_checkpoint, bool best) {
   if (!best) return *found;
   found->path = checkpoint_path(checkpoints, found->state.best_step);
   if (!found->state.best || !fs::exists(found->path)) {
-    throw user_error("the run in {} has no best checkpoint; that requires validation samples",
-                     run_or_checkpoint.string());
+    throw user_error(
+        "the run in {} has no best checkpoint; that requires validation samples, and an epoch whose validation metric is finite",
+        run_or_checkpoint.string());
   }
   found->state = verify_checkpoint(found->path);
   return *found;

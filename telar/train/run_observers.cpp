@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/train/early_stopping.h"
 
 namespace telar {
 
@@ -91,6 +92,8 @@ void LogObserver::epoch_done(const EpochReport& report, const TrainingState& sta
   for (size_t m = 0; m < metrics_.size(); ++m) values.emplace_back("train_" + metrics_[m], report.train[m]);
   for (size_t m = 0; m < report.validation.size(); ++m) {
     values.emplace_back("validation_" + metrics_[m], report.validation[m]);
+    const std::string warning = not_finite_warning(metrics_[m], report.validation[m], report.epoch);
+    if (!warning.empty()) warn_(warning);
   }
   write("epoch", state, report.epoch + 1, values);
   for_events([](TensorBoardWriter& writer) { writer.flush(); });
@@ -135,11 +138,12 @@ CheckpointObserver::CheckpointObserver(fs::path folder, const Session& session, 
 
 fs::path CheckpointObserver::save(const TrainingState& state) {
   fs::path path = checkpoint_path(folder_, state.step);
-  std::string written = fs::exists(path) ? "" : "written";
+  std::string written = is_checkpoint_of(path, state) ? "" : "written";
   if (followers_ != nullptr) followers_->broadcast(written);
   if (written.empty()) return path;
   before_();
-  write_checkpoint(path, session_, state, files_);
+  // The same step as that of another checkpoint, if a stop broke off the validation that ends its epoch.
+  write_checkpoint(path, session_, state, files_, true);
   remove_old_checkpoints(folder_, policy().keep, state.best_step);
   return path;
 }

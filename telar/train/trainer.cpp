@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <optional>
 
 #include "telar/core/clock.h"
@@ -24,9 +25,12 @@ void add_to(std::vector<double>& sums, const std::vector<double>& more) {
   for (size_t i = 0; i < more.size(); ++i) sums[i] += more[i];
 }
 
-/// Without samples, the sums are zeros, and the means too.
+/// Without samples, the sums are zeros, and the means too. A NaN loses its sign, which would be printed.
 std::vector<double> divided(std::vector<double> sums, int64_t samples) {
-  for (double& sum : sums) sum /= static_cast<double>(std::max<int64_t>(1, samples));
+  for (double& sum : sums) {
+    sum /= static_cast<double>(std::max<int64_t>(1, samples));
+    if (std::isnan(sum)) sum = std::abs(sum);
+  }
   return sums;
 }
 
@@ -114,10 +118,11 @@ FitOutcome Trainer::fit(const BatchSource& train, const BatchSource* validation,
       throw user_error(
           "epoch {} has no samples to train on: all of them are damaged and were left out; see the warnings",
           state_.epoch + 1);
-    const EpochReport report = finish_epoch(validation);
-    if (train.size(static_cast<uint32_t>(report.epoch)))
+    const std::optional<EpochReport> report = finish_epoch(validation, stop_requested);
+    if (!report) return FitOutcome::stopped;
+    if (train.size(static_cast<uint32_t>(report->epoch)))
       state_.position = {};  // the next pass has a beginning
-    for (TrainingObserver* observer : observers) observer->epoch_done(report, state_);
+    for (TrainingObserver* observer : observers) observer->epoch_done(*report, state_);
     if (epoch.ended) return FitOutcome::finished;
     const bool more = state_.epoch < options_.epochs && !state_.stopped_early;
     if (more && stop_requested && stop_requested()) return FitOutcome::stopped;
@@ -153,7 +158,7 @@ EpochStart Trainer::start_of_epoch(const BatchSource& train) const {
 /// so that a step number always identifies one state. A source that ends before that ends the epoch.
 bool Trainer::run_epoch(Epoch& epoch) {
   const int64_t before = state_.step - state_.step_in_epoch;
-  while (true) {
+  while (state_.step_in_epoch < epoch.start.steps) {
     const int64_t end = next_pause(epoch.start);
     epoch.steps.begin({epoch.start, state_.step_in_epoch, end, before, state_.position});
     const StepsEnd made = make_steps(epoch);
@@ -162,7 +167,7 @@ bool Trainer::run_epoch(Epoch& epoch) {
     state_.step = before + state_.step_in_epoch;
     if (Position position = epoch.steps.position(); !position.bytes.empty())
       state_.position = std::move(position);
-    if (state_.step_in_epoch == epoch.start.steps) return true;
+    if (state_.step_in_epoch == epoch.start.steps) break;
     if (made == StepsEnd::stopped) return false;
     if (state_.step_in_epoch < end && made == StepsEnd::all) {
       epoch.ended = true;
@@ -170,6 +175,7 @@ bool Trainer::run_epoch(Epoch& epoch) {
     }
     for (TrainingObserver* observer : epoch.observers) observer->paused(state_);
   }
+  return true;
 }
 
 /// The step of the epoch before which the training pauses next, or the end of the epoch.
@@ -228,13 +234,17 @@ const DriftEvent* Trainer::add_to_evaluation(const CompletedStep& step) {
   return drift ? &evaluation.drifts.back() : nullptr;
 }
 
-EpochReport Trainer::finish_epoch(const BatchSource* validation) {
+/// Returns none, and leaves the epoch unfinished, if a stop breaks off the validation.
+std::optional<EpochReport> Trainer::finish_epoch(const BatchSource* validation,
+                                                 const std::function<bool()>& stop_requested) {
   EpochReport report;
   report.epoch = state_.epoch;
   report.train = divided(state_.epoch_sums, state_.epoch_samples);
   if (validation != nullptr) {
     const auto start = Clock::now();
-    report.validation = evaluate(*validation);
+    std::optional<std::vector<double>> means = evaluate(*validation, stop_requested);
+    if (!means) return std::nullopt;
+    report.validation = std::move(*means);
     report.validation_seconds = seconds_since(start);
     report.best = judge_epoch(report.validation[deciding_metric_], options_.early_stopping, state_);
   }
@@ -245,18 +255,23 @@ EpochReport Trainer::finish_epoch(const BatchSource* validation) {
   return report;
 }
 
-std::vector<double> Trainer::evaluate(const Dataset& data) const {
+std::optional<std::vector<double>> Trainer::evaluate(const Dataset& data,
+                                                     const std::function<bool()>& stop_requested) const {
   const WholeBatch assignment(data.size(), options_.evaluation_batch, options_.part);
-  return evaluate(DatasetBatches(data, assignment, options_.seed));
+  return evaluate(DatasetBatches(data, assignment, options_.seed), stop_requested);
 }
 
-std::vector<double> Trainer::evaluate(const BatchSource& source) const {
+std::optional<std::vector<double>> Trainer::evaluate(const BatchSource& source,
+                                                     const std::function<bool()>& stop_requested) const {
   const std::optional<PassSize> size = source.size(0);
   if (!size) throw user_error("samples without a known end cannot be evaluated as a whole");
   Loader loader(source, {.threads = options_.loader_threads, .prefetch = options_.prefetch});
   loader.start(source.begin(0));
   std::vector<double> sums(session_.metric_names().size());
-  while (const Batch* batch = loader.next()) add_to(sums, session_.evaluate(view_of(*batch)));
+  while (const Batch* batch = loader.next()) {
+    if (stop_requested && stop_requested()) return std::nullopt;
+    add_to(sums, session_.evaluate(view_of(*batch)));
+  }
   return divided(std::move(sums), size->samples);
 }
 

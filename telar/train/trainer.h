@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ struct TrainerOptions {
 /// Why fit() returned.
 enum class FitOutcome : uint8_t {
   finished,  ///< all epochs done, or stopped early
-  stopped    ///< `stop_requested` returned true; the state is at a step boundary
+  stopped    ///< `stop_requested` returned true; the state is at a step boundary, also before a validation
 };
 
 /// The training loop over a session: epochs, validation, learning rate, early stopping. Device and strategy
@@ -74,9 +75,13 @@ class Trainer {
                  const std::function<bool()>& stop_requested = {});
 
   /// The mean of every metric over all samples, in evaluation mode.
-  std::vector<double> evaluate(const Dataset& data) const;
+  std::vector<double> evaluate(const Dataset& data) const { return *evaluate(data, {}); }
+  /// The same; none if `stop_requested` returns true, which is asked before each batch.
+  std::optional<std::vector<double>> evaluate(const Dataset& data,
+                                              const std::function<bool()>& stop_requested) const;
   /// The same over pass 0 of a source, which must have an end.
-  std::vector<double> evaluate(const BatchSource& source) const;
+  std::optional<std::vector<double>> evaluate(const BatchSource& source,
+                                              const std::function<bool()>& stop_requested) const;
 
   /// Lets others make the steps from now on, which must outlive all calls of fit(). The session then only
   /// evaluates.
@@ -99,7 +104,8 @@ class Trainer {
   int64_t next_pause(const EpochStart& epoch) const;
   void count(const Epoch& epoch, const CompletedStep& step, double seconds);
   const DriftEvent* add_to_evaluation(const CompletedStep& step);
-  EpochReport finish_epoch(const BatchSource* validation);
+  std::optional<EpochReport> finish_epoch(const BatchSource* validation,
+                                          const std::function<bool()>& stop_requested);
 
   Session& session_;
   TrainerOptions options_;

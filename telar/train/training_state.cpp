@@ -84,7 +84,7 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
   if (fields.has("updates")) state.updates = fields.integer("updates", 0, kMostUpdates);
   state.seconds = fields.number("seconds", 0);
   state.epoch_samples = fields.integer("epoch_samples", 0, kMostSteps);
-  state.epoch_sums = fields.numbers("epoch_sums");
+  state.epoch_sums = fields.numbers("epoch_sums", true);  // a metric of a model file may be NaN
   if (!fields.is_null("best")) state.best = fields.number("best", -std::numeric_limits<double>::infinity());
   state.best_step = fields.integer("best_step", 0, kMostSteps);
   state.epochs_since_best = fields.integer("epochs_since_best", 0, kMostEpochs);
@@ -97,9 +97,9 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
 }
 
 void check_position(const TrainingState& state, const EpochSize& size, const std::string& source) {
-  if (state.step_in_epoch >= size.steps) {
+  if (state.step_in_epoch > size.steps) {
     throw user_error("{}: step_in_epoch is {}; an epoch of this job has {} steps, so it must be from 0 to {}",
-                     source, state.step_in_epoch, size.steps, size.steps - 1);
+                     source, state.step_in_epoch, size.steps, size.steps);
   }
   if (state.step_in_epoch == 0 && !state.epoch_sums.empty()) {
     throw user_error("{}: epoch_sums has {} values; before the first step of an epoch it must be empty",

@@ -15,7 +15,7 @@ namespace telar {
 /// to resume. Random numbers depend only on seed, epoch and sample, so there is no generator state to save.
 struct TrainingState {
   int64_t epoch = 0;          ///< the current epoch, from 0; the number of epochs when all are done
-  int64_t step_in_epoch = 0;  ///< steps completed in it
+  int64_t step_in_epoch = 0;  ///< steps completed in it; all, if a stop broke off the validation after them
   /// Of the order of the epoch's samples, in which the completed steps are the first ones.
   int64_t order_version = kOrderVersion;
   /// Where the next step begins in the source of the samples. Empty: at the beginning of the epoch, or at a

@@ -56,6 +56,20 @@ TEST_F(OverMpi, ProcessesTrainLikeReplicas) {
   }
 }
 
+TEST_F(OverMpi, ATerminationOfOneProcessEndsAllWithItsCode) {
+  write_text(folder_ / "stop.sh",
+             "timeout 60 mpirun -n 2 --oversubscribe '" TELAR_CLI
+             "' train small.yaml --output $1 --set training.epochs=100000 >out 2>err & job=$!\n"
+             "for i in $(seq 300); do [ -s $1/metrics.jsonl ] && break; sleep 0.1; done\n"
+             "kill -TERM $(pgrep -f -- \"--output $1 \" | tail -n 1); wait $job\n");
+  for (const char* run : {"first", "second", "third"}) {
+    const std::string line = "cd '" + folder_.path().string() + "' && bash stop.sh " + run;
+    const int status = std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
+    EXPECT_EQ(WEXITSTATUS(status), 143) << read_text(folder_ / "err");
+    EXPECT_TRUE(says(read_text(folder_ / "out"), "--resume"));
+  }
+}
+
 TEST_F(OverMpi, ProgressInAFileHasNoEscapeCodes) {
   const CommandResult trained = telar_in(folder_.path(), "train small.yaml --output run",
                                          "TERM=xterm timeout 100 mpirun -n 2 --oversubscribe");

@@ -65,6 +65,29 @@ TEST_F(Signals, ALostConnectionSavesACheckpoint) {
   EXPECT_EQ(resumed.code, 0) << resumed.err;
 }
 
+TEST_F(Signals, ATerminationBreaksOffTheValidation) {
+  // One step, then many batches for validation.
+  const std::string long_validation =
+      " --set data.samples=60000 --set data.validation=0.9 --set training.batch=6000 --set training.epochs=1"
+      " --set training.evaluation_batch=1 --set output.log_steps=1";
+  EXPECT_EQ(run(train_ + long_validation, "run/metrics.jsonl", "kill -TERM $job"), 143) << text("err");
+  EXPECT_FALSE(says(text("run/metrics.jsonl"), "\"kind\":\"epoch\""));
+  EXPECT_TRUE(says(text("out"), "telar train run --resume"));
+  EXPECT_TRUE(fs::exists(folder_ / "run/checkpoints/step-00000001/state.json"));
+  const CommandResult resumed =
+      telar_in(folder_.path(), "train run --resume --set training.evaluation_batch=1000");
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(says(text("run/metrics.jsonl"), "\"kind\":\"epoch\""));
+}
+
+TEST_F(Signals, ATerminationBeforeTheFirstStepOfServersIsOne) {
+  const std::string servers = train_ +
+                              " --set strategy.name=downpour --set strategy.workers=1"
+                              " --set strategy.server_addresses=[127.0.0.1:1]";
+  EXPECT_EQ(run(servers, "run/job.yaml", "kill -TERM $job"), 143) << text("err");
+  EXPECT_TRUE(says(text("out"), "telar train run --resume")) << text("out");
+}
+
 TEST_F(Signals, UnderNohupALostConnectionStopsNothing) {
   const std::string action = "kill -HUP $job; sleep 0.5; kill -0 $job && echo alive >still; kill -TERM $job";
   EXPECT_EQ(run("nohup " + train_, "run/metrics.jsonl", action), 143) << text("err");

@@ -152,6 +152,18 @@ TEST(AtomicFolder, AppearsCompleteAtCommit) {
   EXPECT_EQ(entries_in(parent.path()), 1U);
 }
 
+TEST(AtomicFolder, ReplacesAFolderAtOnce) {
+  const TempFolder parent;
+  for (const char* name : {"old", "new"}) {
+    AtomicFolder folder(parent / "step-1", true);
+    folder.write(name, name);
+    folder.commit();
+  }
+  EXPECT_EQ(entries_in(parent.path()), 1U);
+  EXPECT_EQ(entries_in(parent / "step-1"), 1U);
+  EXPECT_EQ(read_text(parent / "step-1" / "new"), "new");
+}
+
 TEST(AtomicFolder, NeverOverwritesAFolder) {
   TempFolder parent;
   write_text(parent / "step-1/a", "old");

@@ -173,6 +173,26 @@ TEST_F(ResumeWith, AFinishedRunHasNothingToDoAndKeepsItsSummary) {
       nlohmann::json::parse(test::read_text(path() / "summary.json")).at("images_per_second").is_null());
 }
 
+TEST_F(ResumeWith, AStopInAValidationOrTestIsResumedThere) {
+  const std::vector<std::string> one{"training.epochs=1", "training.evaluation_batch=1"};
+  // Asked after 5 of 6 steps, then before each of the 21 samples for validation, and of the 20 for the test.
+  stop_after(7, one);
+  EXPECT_TRUE(lines("epoch").empty());
+  EXPECT_EQ(verify_checkpoint(path() / "checkpoints" / "step-00000006").step_in_epoch, 6);
+  stop_after(30, one, true);
+  EXPECT_EQ(lines("epoch").size(), 1U);
+  EXPECT_TRUE(lines("test").empty());
+  const TrainingState state = verify_checkpoint(path() / "checkpoints" / "step-00000006");
+  EXPECT_EQ(state.epoch, 1);
+  EXPECT_TRUE(state.best);
+  const RunSummary summary = resume(one);
+  EXPECT_EQ(summary.outcome, FitOutcome::finished);
+  EXPECT_FALSE(summary.nothing_to_do);
+  EXPECT_FALSE(summary.test.empty());
+  EXPECT_EQ(lines("test").size(), 1U);
+  EXPECT_TRUE(resume(one).nothing_to_do);
+}
+
 TEST_F(ResumeWith, MorePatienceContinuesAfterEarlyStopping) {
   const std::vector<std::string> rising = {"training.epochs=30", "optimizer.learning_rate=1e-12"};
   std::vector<std::string> impatient = rising;
@@ -206,11 +226,11 @@ TEST_F(ResumeWith, APositionOutsideTheEpochIsRefused) {
   const fs::path state = path() / "checkpoints" / "step-00000002" / "state.json";
   auto json = nlohmann::json::parse(test::read_text(state));
   json.erase("crc32");
-  json["step"] = 6;
-  json["step_in_epoch"] = 6;
-  fs::rename(state.parent_path(), path() / "checkpoints" / "step-00000006");
-  test::write_text(path() / "checkpoints" / "step-00000006" / "state.json", json.dump());
-  expect_error([&] { resume({}); }, {"state.json: step_in_epoch is 6; an epoch of this job has 6 steps"});
+  json["step"] = 7;
+  json["step_in_epoch"] = 7;
+  fs::rename(state.parent_path(), path() / "checkpoints" / "step-00000007");
+  test::write_text(path() / "checkpoints" / "step-00000007" / "state.json", json.dump());
+  expect_error([&] { resume({}); }, {"state.json: step_in_epoch is 7; an epoch of this job has 6 steps"});
 }
 
 std::string table_of(int rows, int first = 0) {

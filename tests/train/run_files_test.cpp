@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include <nlohmann/json.hpp>
 
 #include "support/sentences.h"
@@ -37,6 +40,16 @@ std::string state_text() {
   state.best = 0.25;
   state.updates = 5;
   return to_json(state);
+}
+
+TEST(StateFile, AMetricThatIsNotFiniteIsReadAgain) {
+  TrainingState state;
+  state.step = state.step_in_epoch = 1;
+  state.epoch_samples = 32;
+  state.epoch_sums = {1.5, -std::numeric_limits<double>::infinity()};
+  const TrainingState read = training_state_from_json(to_json(state), "state.json");
+  EXPECT_EQ(read.epoch_sums[0], 1.5);
+  EXPECT_TRUE(std::isnan(read.epoch_sums[1]));
 }
 
 TEST(StateFile, EveryFieldIsChecked) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "support/endless.h"
 #include "support/make_session.h"
@@ -289,6 +290,62 @@ TEST(Trainer, RefusesInvalidOptions) {
   EXPECT_THROW(with([](TrainerOptions& o) { o.evaluation_batch = 0; }), Error);
   EXPECT_THROW(with([](TrainerOptions& o) { o.early_stopping.patience = -1; }), Error);
   EXPECT_THROW(with([](TrainerOptions& o) { o.early_stopping.metric = "top5"; }), Error);
+}
+
+TEST(Trainer, ANonFiniteMetricIsNeverTheBest) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  for (const bool loss : {true, false}) {
+    const EarlyStopping rule{loss ? "loss" : "accuracy", 3};
+    TrainingState state;
+    state.step = state.epoch = 10;
+    for (const double value : {kNan, -kNan}) {
+      EXPECT_FALSE(judge_epoch(value, rule, state));
+      EXPECT_FALSE(state.best);
+    }
+    EXPECT_TRUE(judge_epoch(0.5, rule, state));
+    for (const double value : {kNan, loss ? -kInf : kInf}) EXPECT_FALSE(judge_epoch(value, rule, state));
+    EXPECT_EQ(training_state_from_json(to_json(state), "state.json"), state);
+    EXPECT_FALSE(state.stopped_early);
+    EXPECT_FALSE(judge_epoch(kNan, rule, state));
+    EXPECT_TRUE(state.stopped_early);
+    EXPECT_EQ(state.best, 0.5);
+  }
+  EXPECT_EQ(not_finite_warning("loss", 0.25, 1), "");
+  EXPECT_EQ(not_finite_warning("loss", kNan, 1),
+            "the validation loss after epoch 2 is nan, so this epoch is no better than any other");
+}
+
+TEST(Trainer, AStopBreaksOffTheValidationWhichAResumedTrainingMakes) {
+  const DatasetPtr data = samples();
+  const auto whole = session();
+  Trainer trainer(*whole, options());
+  trainer.fit(*data, data.get());
+
+  const auto first = session();
+  Trainer stopped(*first, options());
+  Recorder recorder;
+  // Asked after each of 4 steps, then before each of 3 batches of the validation.
+  int left = 6;
+  EXPECT_EQ(stopped.fit(*data, data.get(), {&recorder}, [&left] { return --left <= 0; }),
+            FitOutcome::stopped);
+  EXPECT_EQ(recorder.told, "begin0 1:16 2:16 3:16 4:2! ");
+  const TrainingState state = training_state_from_json(to_json(stopped.state()), "state.json");
+  EXPECT_EQ(state.step_in_epoch, 4);
+  EXPECT_FALSE(state.best);
+  check_position(state, {4, first->metric_names().size()}, "state.json");
+
+  const auto second = session();
+  for (const StateName& name : first->state_names()) second->write_state(name, first->read_state(name));
+  Trainer resumed(*second, options());
+  resumed.restore(state);
+  Recorder rest;
+  EXPECT_EQ(resumed.fit(*data, data.get(), {&rest}), FitOutcome::finished);
+  EXPECT_TRUE(rest.told.starts_with("begin0 end0@1 begin1 5:16 ")) << rest.told;
+  EXPECT_EQ(resumed.state().best, trainer.state().best);
+  EXPECT_EQ(resumed.state().best_step, trainer.state().best_step);
+  for (const StateName& name : whole->state_names())
+    EXPECT_EQ(second->read_state(name), whole->read_state(name)) << name.text();
 }
 
 }  // namespace
