@@ -65,10 +65,11 @@ std::string row(const Trained& trained, std::span<const float> outputs, bool all
   std::string line;
   const bool classes = trained.spec.classes > 0;
   if (classes) {
-    const size_t best = likeliest(outputs);
-    line += fmt::format(",{},{:.6f}", cell(class_name(trained.spec, best)), outputs[best]);
+    const std::optional<size_t> best = likeliest(outputs);
+    line += best ? fmt::format(",{},{:.6f}", cell(class_name(trained.spec, *best)), outputs[*best]) : ",,nan";
   }
-  for (size_t i = 0; i < outputs.size() && (all || !classes); ++i) line += fmt::format(",{}", outputs[i]);
+  for (size_t i = 0; i < outputs.size() && (all || !classes); ++i)
+    line += std::isnan(outputs[i]) ? ",nan" : fmt::format(",{}", outputs[i]);
   return line + "\n";
 }
 

@@ -181,6 +181,9 @@ struct CompileOptions {
   /// A GPU may round f32 operands of products and convolutions to TF32 (10 bits of mantissa); sums stay f32.
   /// CPU devices ignore it.
   bool tf32 = false;
+  /// The inputs or parameters have NaN or infinities. Results then have them as the formulas say, also where
+  /// a CPU's kernels would make numbers of them. A GPU's keep them.
+  bool non_finite = false;
 };
 
 /// An asynchronous copy to host memory.

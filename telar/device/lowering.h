@@ -130,6 +130,7 @@ class GraphLowering {
   /// Whether the value was computed in the gradient, or added to the metric, into which it is accumulated.
   bool written_directly(ValueId value) const { return direct_.contains(value); }
   Accumulation accumulation() const { return options_.accumulation; }
+  bool non_finite() const { return options_.non_finite; }
 
   /// Adds a call of HostOperations::communicate for this node, on `region` in place (−1: none).
   void host(RegionId region);

@@ -143,7 +143,8 @@ std::string list_text(std::span<const float> values) {
 
 }  // namespace
 
-size_t likeliest(std::span<const float> probabilities) {
+std::optional<size_t> likeliest(std::span<const float> probabilities) {
+  if (std::ranges::any_of(probabilities, [](float value) { return std::isnan(value); })) return std::nullopt;
   return static_cast<size_t>(std::ranges::max_element(probabilities) - probabilities.begin());
 }
 
@@ -154,9 +155,9 @@ std::string prediction_json(const Prediction& prediction, const SampleSpec& spec
             nlohmann::json(*prediction.key).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   text += fmt::format(",\"step\":{}", prediction.step);
   if (spec.classes == 0) return text + ",\"values\":" + list_text(prediction.outputs) + "}";
-  const size_t best = likeliest(prediction.outputs);
-  text += fmt::format(",\"class\":{}", best);
-  if (best < spec.class_names.size()) text += ",\"class_name\":" + quoted(spec.class_names[best]);
+  const std::optional<size_t> best = likeliest(prediction.outputs);
+  text += best ? fmt::format(",\"class\":{}", *best) : ",\"class\":null";
+  if (best && *best < spec.class_names.size()) text += ",\"class_name\":" + quoted(spec.class_names[*best]);
   return text + ",\"probabilities\":" + list_text(prediction.outputs) + "}";
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,7 @@ PredictTopic open_predict_topic(const Trained& trained, const PredictTopicReques
 /// names, no name. Bytes of a key that are no UTF-8 become U+FFFD.
 std::string prediction_json(const Prediction& prediction, const SampleSpec& spec);
 
-/// The class with the highest probability.
-size_t likeliest(std::span<const float> probabilities);
+/// The class with the highest probability; none if one is NaN.
+std::optional<size_t> likeliest(std::span<const float> probabilities);
 
 }  // namespace telar

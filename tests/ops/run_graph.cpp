@@ -44,12 +44,14 @@ std::string bf16_missing_here() {
   return tested_device()->name().starts_with("cpu") ? cpu::bf16_missing() : "";
 }
 
-GraphRun::GraphRun(const Graph& graph, std::unique_ptr<Device> device, Accumulation accumulation, bool tf32)
+GraphRun::GraphRun(const Graph& graph, std::unique_ptr<Device> device, Accumulation accumulation, bool tf32,
+                   bool non_finite)
     : device_(std::move(device)) {
   device_->enter();
   CompileOptions options;
   options.accumulation = accumulation;
   options.tf32 = tf32;
+  options.non_finite = non_finite;
   executable_ = device_->compile(graph, options);
   arena_ = ArenaLayout::pack(executable_->parameter_layouts());
   parameters_ = device_->allocate(arena_.bytes);

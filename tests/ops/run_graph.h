@@ -30,9 +30,9 @@ class GraphRun {
   explicit GraphRun(const Graph& graph, Accumulation accumulation = Accumulation::overwrite,
                     int threads = small_team())
       : GraphRun(graph, tested_device(threads), accumulation) {}
-  /// Runs on the given device. `tf32`: see CompileOptions.
+  /// Runs on the given device. `tf32`, `non_finite`: see CompileOptions.
   GraphRun(const Graph& graph, std::unique_ptr<Device> device,
-           Accumulation accumulation = Accumulation::overwrite, bool tf32 = false);
+           Accumulation accumulation = Accumulation::overwrite, bool tf32 = false, bool non_finite = false);
 
   void set_parameter(const std::string& name, std::span<const float> values);
   void set_input(const std::string& name, std::span<const float> values);

@@ -18,7 +18,8 @@ ValueId cross_entropy_of_rows(GraphBuilder& builder, ValueId logits, ValueId lab
 ValueId mean_squared_error(GraphBuilder& builder, ValueId prediction, ValueId target);
 
 /// Number of samples whose label is among the k largest logits: f32 [1]. Equal logits count against the
-/// sample only when they come before the label, as with an argmax that takes the first maximum.
+/// sample only when they come before the label, as with an argmax that takes the first maximum. A NaN counts
+/// as larger than all numbers, and is never correct.
 ValueId top_k_correct(GraphBuilder& builder, ValueId logits, ValueId label, int64_t k);
 
 }  // namespace telar

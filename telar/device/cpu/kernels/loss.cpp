@@ -170,9 +170,9 @@ void lower_top_k_correct(Lowering& lowering, const Node& node) {
                       for (int64_t r = 0; r < rows; ++r) {
                         const float* row = p.get<const float>(0) + r * classes;
                         const float own = row[labels[r]];
-                        int64_t better = 0;
+                        int64_t better = 0;  // a NaN is better than all numbers, and never right
                         for (int64_t c = 0; c < classes; ++c) {
-                          better += row[c] > own || (row[c] == own && c < labels[r]) ? 1 : 0;
+                          better += row[c] < own || (row[c] == own && c >= labels[r]) ? 0 : 1;
                         }
                         correct += better < k ? 1 : 0;
                       }

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/kernels/common/broadcast.h"
@@ -141,12 +143,35 @@ void lower_reduce_mean(Lowering& lowering, const Node& node) {
              static_cast<float>(kept.elements()) / static_cast<float>(shape.elements()));
 }
 
+/// A loop of our own for values that are not finite: oneDNN's kernels drop NaN, and make a number of −∞.
+void lower_max_of_any(Lowering& lowering, const Node& node) {
+  const Shape& x = lowering.shape(node.inputs[0]);
+  const Rows rows(x, kept_shape(x, node.attributes));
+  const int64_t results = kept_shape(x, node.attributes).elements();
+  const RegionId from = f32_region(lowering, node.inputs[0]);
+  const F32Result result(lowering, node.outputs[0]);
+  lowering.function({from}, {result.region}, [=](const Pointers& p) {
+    const auto* values = p.get<const float>(0);
+    auto* largest = p.get<float>(1);
+    std::fill_n(largest, results, -std::numeric_limits<float>::infinity());
+    rows.for_each([&](int64_t row, int64_t reduced) {
+      for (int64_t i = 0; i < rows.length(); ++i) {
+        float& before = largest[reduced + i * rows.step()];
+        if (!(before >= values[row + i]) && !std::isnan(before)) before = values[row + i];
+      }
+    });
+  });
+  result.finish(lowering);
+}
+
 void lower_reduce_max(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const DType dtype = lowering.type(x).dtype;
   const Desc to = plain(dtype, kept_shape(lowering.shape(x), node.attributes));
+  const bool copies = kept_shape(lowering.shape(x), node.attributes) == lowering.shape(x);
+  if (lowering.non_finite() && !copies) return lower_max_of_any(lowering, node);
   const RegionId result = lowering.define_plain(node.outputs[0]);
-  if (kept_shape(lowering.shape(x), node.attributes) == lowering.shape(x)) {  // reduced axes have one element
+  if (copies) {  // reduced axes have one element
     lowering.reorder(lowering.plain_region(x), lowering.view(result, to));
     return;
   }
@@ -193,7 +218,9 @@ void lower_reduce_max_backward(Lowering& lowering, const Node& node) {
     rows.for_each([&](int64_t row, int64_t reduced) {
       for (int64_t i = 0; i < rows.length(); ++i) {
         const int64_t j = reduced + i * rows.step();
-        dx[row + i] = values[row + i] == largest[j] ? dy[j] / count[j] : 0.0F;
+        dx[row + i] = values[row + i] == largest[j] ? dy[j] / count[j]
+                      : std::isnan(largest[j])      ? largest[j]
+                                                    : 0.0F;
       }
     });
   });

@@ -16,8 +16,8 @@ constexpr float kCube = 0.044715F;
 constexpr float kLeak = 0.01F;
 
 struct Relu {
-  TELAR_GPU float operator()(float x) const { return x > 0 || x != x ? x : 0; }  // keeps NaN
-  TELAR_GPU float backwards(float dy, float y) const { return y > 0 ? dy : 0; }  // 0 even if dy is NaN
+  TELAR_GPU float operator()(float x) const { return x > 0 || x != x ? x : 0; }   // keeps NaN
+  TELAR_GPU float backwards(float dy, float y) const { return y <= 0 ? 0 : dy; }  // 0 even if dy is NaN
 };
 struct Gelu {
   TELAR_GPU float operator()(float x) const { return 0.5F * x * (1 + erff(x * kSqrtHalf)); }

@@ -175,7 +175,7 @@ cudaError_t top_k_correct(const Classes& extents, int64_t k, const float* logits
         if (label < 0 || label >= classes) return static_cast<float>(classes);
         const float own = logits[row * classes + label];
         const float value = logits[row * classes + i];
-        return value > own || (value == own && i < label) ? 1.0F : 0.0F;
+        return value < own || (value == own && i >= label) ? 0.0F : 1.0F;
       },
       Sum(),
       [=] TELAR_GPU(int64_t row, int64_t i, float better) {

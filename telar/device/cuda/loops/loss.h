@@ -59,7 +59,8 @@ cudaError_t mean_squared_error_backward(int64_t count, int64_t features, const f
                                         cudaStream_t stream);
 
 /// correct = the number of rows whose label has one of the k largest logits; of equal logits, the earlier
-/// class counts first. `hits`: one number for each row. A label that is not a class is not correct.
+/// class counts first. A NaN counts before all numbers, but is never correct; nor is a label that is not a
+/// class. `hits`: one number for each row.
 cudaError_t top_k_correct(const Classes& extents, int64_t k, const float* logits, const int32_t* labels,
                           LossSum correct, float* hits, cudaStream_t stream);
 
