@@ -1,10 +1,19 @@
 """What the doors to frameworks refuse, and the options that all of them take."""
 
+import math
+
 from telar import _native
 
 
 class Refusal(_native.Error):
     """A model that Telar cannot train as it is. The text names the operation, its place, and what to change."""
+
+
+def not_finite(step, loss, restored):
+    """Why a step fails. restored: what the values are again, if only a gradient was not finite, and the step was made."""
+    if math.isfinite(loss):
+        return Refusal(f"a gradient of step {step} is not finite, although its loss is {loss}; the values are again {restored}")
+    return Refusal(f"step {step} is not finite: its loss is {loss}; nothing was updated")
 
 
 def checked_options(strategy, precision, options):

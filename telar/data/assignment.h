@@ -30,10 +30,17 @@ struct Part {
   int64_t begin = 0;
   int64_t end = 1;
   int64_t of = 1;
+  int64_t least = 1;  ///< samples of a share: if a batch has fewer for all, some shares are empty
 
   /// Where the part begins and ends in a batch of `samples`.
-  int64_t first(int64_t samples) const { return samples * begin / of; }
-  int64_t last(int64_t samples) const { return samples * end / of; }
+  int64_t first(int64_t samples) const { return before(begin, samples); }
+  int64_t last(int64_t samples) const { return before(end, samples); }
+
+ private:
+  int64_t before(int64_t share, int64_t samples) const {
+    if (samples >= least * of || share == of) return samples * share / of;
+    return samples / least * share / of * least;
+  }
 };
 
 /// Epochs of `size` samples in some order, cut into batches of `global_batch`. If the samples do not divide,

@@ -66,6 +66,14 @@ struct BatchShare {
   int64_t of = 1;
 };
 
+/// The samples that the statistics of a step's batch normalisation need: with one value for each sample and
+/// channel, the normalised value of a single sample is 0, whatever it is.
+struct LeastSamples {
+  std::string layer = {};  ///< the first such layer; empty: the model has none
+  int64_t batch = 1;       ///< of a batch
+  int64_t part = 1;        ///< of each part of it that a worker computes at once, if it has any
+};
+
 struct WorkerProgram {
   int device = 0;  ///< index into Cluster::devices
   Graph gradient;
@@ -139,6 +147,7 @@ struct Program {
   /// Of a pipeline: the group whose members are its stages, in their order.
   std::string stage_group = kAllWorkers;
   std::optional<BatchShare> share = std::nullopt;  ///< absent: an equal share for each process
+  LeastSamples least = {};
 
   /// The first worker's gradient graph: inputs and batch size are the same for all.
   const Graph& gradient_graph() const { return workers.front().gradient; }

@@ -10,7 +10,7 @@
 namespace telar {
 
 CompiledGraphs::CompiledGraphs(const Device& device, const StateMemory& home, Bindings bindings,
-                               CompileOptions options, std::map<Purpose, const Graph*> graphs)
+                               CompileOptions options, std::map<Purpose, GraphForms> graphs)
     : device_(device),
       home_(home),
       bindings_(bindings),
@@ -19,24 +19,28 @@ CompiledGraphs::CompiledGraphs(const Device& device, const StateMemory& home, Bi
   options_.parameters = &home_.arena;
 }
 
-bool CompiledGraphs::runs(Purpose purpose, int64_t batch, std::span<const int64_t> rows) const {
-  return batch > 0 || !rows.empty() ||
-         std::ranges::any_of(graphs_.at(purpose)->nodes(),
+bool CompiledGraphs::runs(Purpose purpose, const BatchView& batch) const {
+  return batch.size > 0 || !batch.rows.empty() ||
+         std::ranges::any_of(graphs_.at(purpose).of(batch).nodes(),
                              [](const Node& node) { return node.op->exchanges_parameters(); });
 }
 
-Context& CompiledGraphs::context(Purpose purpose, int64_t batch, std::span<const int64_t> rows) {
-  const Key key{purpose, batch, {rows.begin(), rows.end()}};
+Context& CompiledGraphs::context(Purpose purpose, const BatchView& batch) {
+  const Key key{purpose, batch.size, {batch.rows.begin(), batch.rows.end()}, batch.non_finite};
   Compiled& compiled = compiled_[key];
   if (compiled.context) return *compiled.context;
   device_.synchronise();  // the following calls may wait in the device, where no thread checks its peers
-  if (!compiled.executable)
-    compiled.executable = device_.compile(for_samples(*graphs_.at(purpose), batch, key.rows), options_);
+  if (!compiled.executable) {
+    CompileOptions options = options_;
+    options.non_finite = batch.non_finite;
+    compiled.executable =
+        device_.compile(for_samples(graphs_.at(purpose).of(batch), batch.size, key.rows), options);
+  }
   const size_t bytes = compiled.executable->activation_bytes();
   if (activations_ == nullptr || bytes > activations_->size()) {
     for (auto& other : compiled_) other.second.context.reset();  // they were bound to the smaller memory
     activations_.reset();
-    activations_ = allocate_activations(batch, bytes);
+    activations_ = allocate_activations(batch.size, bytes);
     bindings_.activations = {activations_->data(), activations_->size()};
   }
   compiled.context = compiled.executable->bind(home_.arena, bindings_);

@@ -8,9 +8,17 @@
 #include <vector>
 
 #include "telar/device/device.h"
+#include "telar/runtime/session.h"
 #include "telar/runtime/shared_state.h"
 
 namespace telar {
+
+/// A graph with fused operations, and the same without: a fused ReLU makes 0 of NaN on a CPU.
+struct GraphForms {
+  const Graph* fused = nullptr;
+  const Graph* plain = nullptr;
+  const Graph& of(const BatchView& batch) const { return batch.non_finite ? *plain : *fused; }
+};
 
 /// The graphs of a replica, each compiled once for every batch size. Only one runs at a time, so they share
 /// memory for activations, sized for the largest.
@@ -20,15 +28,16 @@ class CompiledGraphs {
 
   /// `home`: the memory of the parameters named by `bindings`. `options`: the layouts of the parameters in it
   /// are replaced by home's. The graphs and all references must outlive this object.
+  /// Each graph: for finite values, and for others (CompileOptions::non_finite).
   CompiledGraphs(const Device& device, const StateMemory& home, Bindings bindings, CompileOptions options,
-                 std::map<Purpose, const Graph*> graphs);
+                 std::map<Purpose, GraphForms> graphs);
 
   /// Whether a worker with these samples runs the graph. One without samples does if other members of a group
   /// need what it has: its features (`rows`, see BatchView) or its pieces of parameters.
-  bool runs(Purpose purpose, int64_t batch, std::span<const int64_t> rows) const;
-  /// `rows`: see BatchView. Throws Error (run) if the device has not enough memory; the message names the
-  /// batch that would fit. Smaller batches can still be requested.
-  Context& context(Purpose purpose, int64_t batch, std::span<const int64_t> rows = {});
+  bool runs(Purpose purpose, const BatchView& batch) const;
+  /// The graph for the samples of a batch. Throws Error (run) if the device has not enough memory; the
+  /// message names the batch that would fit. Smaller batches can still be requested.
+  Context& context(Purpose purpose, const BatchView& batch);
   size_t activation_bytes() const { return activations_ == nullptr ? 0 : activations_->size(); }
 
  private:
@@ -43,14 +52,16 @@ class CompiledGraphs {
   const StateMemory& home_;
   Bindings bindings_;
   CompileOptions options_;
-  std::map<Purpose, const Graph*> graphs_;
+  std::map<Purpose, GraphForms> graphs_;
   std::unique_ptr<Memory> activations_;
   struct Key {
     Purpose purpose;
     int64_t batch;
     std::vector<int64_t> rows;
+    bool non_finite;
     bool operator<(const Key& other) const {
-      return std::tie(purpose, batch, rows) < std::tie(other.purpose, other.batch, other.rows);
+      return std::tie(purpose, batch, rows, non_finite) <
+             std::tie(other.purpose, other.batch, other.rows, other.non_finite);
     }
   };
 

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "telar/core/random.h"
+#include "telar/data/assignment.h"
 #include "telar/runtime/batch_parts.h"
 #include "telar/runtime/session.h"
 
@@ -109,7 +110,8 @@ struct Trial {
 /// The samples of a batch that this process computes.
 int64_t samples_here(const Program& program, int64_t batch) {
   const BatchShare share = program.share.value_or(BatchShare{});
-  return batch * share.end / share.of - batch * share.begin / share.of;
+  const Part part{share.begin, share.end, share.of, program.least.part};
+  return part.last(batch) - part.first(batch);
 }
 
 /// Trains this pipeline for some steps on random samples.
@@ -158,7 +160,7 @@ std::vector<OperationCost> measure_costs(const TrainingStep& step, const DeviceS
 Program measured_program(const Strategy& strategy, const TrainingStep& step, const Cluster& cluster,
                          Processes* processes) {
   constexpr int kRounds = 3;
-  const int64_t micro_batches = strategy.measured_micro_batches(cluster);
+  const int64_t micro_batches = strategy.measured_micro_batches(step, cluster);
   if (micro_batches == 0) return strategy.rewrite(step, cluster);
   std::vector<OperationCost> costs = measure_costs(step, cluster.devices.front(), micro_batches);
   if (processes != nullptr) costs = of_all(costs, *processes, processes->size());

@@ -68,10 +68,11 @@ PipelineStage::PipelineStage(StepContext& worker, PipelineExchange& exchange)
   link_.add_names(worker.gradient_graph());
   link_.add_names(weight_gradients_);
   if (worker.shares_memory()) return;
-  evaluation_.emplace(worker, exchange.evaluation, worker.evaluation_graph(),
-                      worker.worker().evaluation_crossings);
-  prediction_.emplace(worker, exchange.prediction, worker.prediction_graph(),
-                      worker.worker().prediction_crossings);
+  const WorkerProgram& own = worker.worker();
+  evaluation_.emplace(worker, exchange.evaluation, GraphForms{&worker.evaluation_graph(), &own.evaluation},
+                      own.evaluation_crossings);
+  prediction_.emplace(worker, exchange.prediction, GraphForms{&worker.prediction_graph(), &own.prediction},
+                      own.prediction_crossings);
 }
 
 std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(int64_t batch) const {
@@ -159,12 +160,14 @@ void PipelineStage::add_of_members(Group& group, std::vector<double>& values) {
 PipelineStage::MicroBatchGraph& PipelineStage::micro_batch_graph(const SampleCounts& samples) {
   MicroBatchGraph& graph = graphs_[samples];
   if (graph.executable) return graph;
-  graph.executable = worker_.device().compile(
-      for_samples(worker_.gradient_graph(), samples.own, samples.rows), {.accumulation = Accumulation::add,
-                                                                         .parameters = &worker_.home().arena,
-                                                                         .metrics = worker_.program().metrics,
-                                                                         .prepare_parameters = true,
-                                                                         .delivered = &exchange_.layouts});
+  const Graph& whole = samples.non_finite ? worker_.worker().gradient : worker_.gradient_graph();
+  graph.executable = worker_.device().compile(for_samples(whole, samples.own, samples.rows),
+                                              {.accumulation = Accumulation::add,
+                                               .parameters = &worker_.home().arena,
+                                               .metrics = worker_.program().metrics,
+                                               .prepare_parameters = true,
+                                               .delivered = &exchange_.layouts,
+                                               .non_finite = samples.non_finite});
   graph.prepared = Buffer(graph.executable->prepared_bytes());
   for (const auto& [name, layout] : graph.executable->delivered_layouts())
     exchange_.layouts.emplace(name, layout);
@@ -172,13 +175,15 @@ PipelineStage::MicroBatchGraph& PipelineStage::micro_batch_graph(const SampleCou
 }
 
 void PipelineStage::make_plan(Plan& plan, const SampleCounts& batch) {
-  for (const MicroBatchPart& part : micro_batch_parts(batch, worker_.program().micro_batches))
+  for (const MicroBatchPart& part : micro_batch_parts(batch, worker_.program()))
     plan.micro_batches.push_back({part, &micro_batch_graph(part.samples), nullptr});
   if (weight_gradients_.nodes().empty() || batch.own == 0) return;
+  const Graph& whole = batch.non_finite ? worker_.worker().weight_gradients : weight_gradients_;
   plan.weight_gradients =
-      worker_.device().compile(weight_gradients_.with_batch(batch.own), {.parameters = &worker_.home().arena,
-                                                                         .metrics = worker_.program().metrics,
-                                                                         .delivered = &exchange_.layouts});
+      worker_.device().compile(whole.with_batch(batch.own), {.parameters = &worker_.home().arena,
+                                                             .metrics = worker_.program().metrics,
+                                                             .delivered = &exchange_.layouts,
+                                                             .non_finite = batch.non_finite});
 }
 
 void PipelineStage::bind(Plan& plan) {

@@ -55,8 +55,8 @@ std::vector<double> Replica::evaluate(const BatchView& part) {
   metrics.clear();
   if (passes_on()) {
     if (part.size > 0 || !part.rows.empty()) context_.stage()->evaluation().run(part);
-  } else if (context_.graphs().runs(CompiledGraphs::Purpose::evaluation, part.size, part.rows)) {
-    Context& graph = context_.graphs().context(CompiledGraphs::Purpose::evaluation, part.size, part.rows);
+  } else if (context_.graphs().runs(CompiledGraphs::Purpose::evaluation, part)) {
+    Context& graph = context_.graphs().context(CompiledGraphs::Purpose::evaluation, part);
     context_.set_inputs(graph, part, 0);
     graph.run(context_);
   }
@@ -68,8 +68,8 @@ std::vector<double> Replica::evaluate(const BatchView& part) {
 std::vector<float> Replica::predict(const BatchView& part) {
   if (passes_on())
     return part.size > 0 || !part.rows.empty() ? context_.stage()->predict(part) : std::vector<float>();
-  if (!context_.graphs().runs(CompiledGraphs::Purpose::prediction, part.size, part.rows)) return {};
-  Context& graph = context_.graphs().context(CompiledGraphs::Purpose::prediction, part.size, part.rows);
+  if (!context_.graphs().runs(CompiledGraphs::Purpose::prediction, part)) return {};
+  Context& graph = context_.graphs().context(CompiledGraphs::Purpose::prediction, part);
   context_.set_inputs(graph, part, 0);
   graph.run(context_);
   return part.size == 0 ? std::vector<float>() : graph.output("prediction");

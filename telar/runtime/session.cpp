@@ -141,7 +141,8 @@ class Session::Impl {
         speeds_(starting_shares(options_, cluster, options_.measured_shares || staged()),
                 options_.measured_shares, on_gpus(program_, cluster),
                 {.micro_batches = program_.micro_batches,
-                 .stages = staged() ? static_cast<int64_t>(stages_of(program_, 0).size()) : 0}),
+                 .stages = staged() ? static_cast<int64_t>(stages_of(program_, 0).size()) : 0},
+                program_.least.part),
         groups_(program_, options_.processes),
         threads_(static_cast<int>(program_.workers.size())),
         inputs_(sample_inputs(program_.evaluation)),
@@ -218,7 +219,9 @@ class Session::Impl {
   }
 
   std::vector<BatchView> parts_of_pipelines(const BatchView& batch) {
-    const auto parts = split_batch(batch, inputs_, std::vector<double>(pipelines_.count(), 1.0));
+    const std::vector<double> equal(pipelines_.count(), 1.0);
+    auto parts = split_batch(batch, inputs_, equal, program_.least.part);
+    mark(parts);
     std::vector<BatchView> of_workers;
     for (size_t w = 0; w < replicas_.size(); ++w) of_workers.push_back(parts[pipelines_.index(w)]);
     set_rows(of_workers, batch);
@@ -227,9 +230,31 @@ class Session::Impl {
 
   std::vector<BatchView> split(const BatchView& batch) {
     if (passes_on()) return parts_of_pipelines(batch);
-    auto parts = split_batch(batch, inputs_, speeds_.shares());
+    auto parts = split_batch(batch, inputs_, speeds_.shares(), program_.least.part);
+    mark(parts);
     set_rows(parts, batch);
     return parts;
+  }
+
+  /// Notes which parts have a NaN or infinity, or all if a parameter has one. GPUs need not know.
+  void mark(std::vector<BatchView>& parts) {
+    for (size_t p = 0; p < parts.size(); ++p)
+      if (staged() || replicas_[p]->device().in_host_memory())
+        parts[p].non_finite = !non_finite_parameters_.empty() || has_non_finite(parts[p], inputs_);
+  }
+
+  /// Throws Error (user) if a worker would take statistics of fewer samples than Program::least.
+  void require_least(const BatchView& batch, std::span<const BatchView> parts) const {
+    const LeastSamples& least = program_.least;
+    const int64_t all = batch.all > 0 || processes() > 1 ? batch.all : batch.size;
+    const bool too_few = all > 0 && all < least.batch;
+    if (!too_few && std::ranges::none_of(parts, [&](const BatchView& part) {
+          return part.size > 0 && part.size < least.part;
+        }))
+      return;
+    throw user_error(
+        "layer '{}' normalises over the samples of a batch, with one value of each, so it needs at least {}; this batch has 1 {}",
+        least.layer, least.batch, too_few ? "sample" : "for one of the workers");
   }
 
   void set_rows(std::vector<BatchView>& parts, const BatchView& batch) {
@@ -244,8 +269,8 @@ class Session::Impl {
     // All stages of a pipeline compute the same share of a batch. Without stages, each worker has its own.
     const auto local = static_cast<int64_t>(program_.workers.size());
     const BatchShare share = program_.share.value_or(BatchShare{0, local, local * processes()});
-    const std::vector<int64_t> of_shares =
-        samples_of_shares(samples, share.of / (share.end - share.begin), share.end - share.begin);
+    const std::vector<int64_t> of_shares = samples_of_shares(samples, share.of / (share.end - share.begin),
+                                                             share.end - share.begin, program_.least.part);
     std::vector<std::vector<int64_t>> rows(program_.workers.size());
     for (size_t w = 0; w < rows.size(); ++w)
       for (const int member : members_of(program_, program_.batch_group, w))
@@ -257,6 +282,7 @@ class Session::Impl {
 
   StepResult train(const BatchView& batch, const StepInputs& inputs, int64_t samples) {
     const auto parts = training_parts(batch);
+    require_least(batch, parts);
     const auto start = std::chrono::steady_clock::now();
     begin_phases(replicas_, inputs.waited_since.value_or(start), start);
     const auto steps =
@@ -264,6 +290,9 @@ class Session::Impl {
     speeds_.record(parts, steps, start, std::chrono::steady_clock::now());
     StepResult result = steps[0].result;
     for (const WorkerStep& step : steps) result.finite = result.finite && step.result.finite;
+    if (!result.finite && std::isfinite(result.metrics.front()))  // the update was made
+      for (const ParameterInfo& parameter : program_.parameters)
+        non_finite_parameters_.insert(parameter.name);
     result.communication = communication_of(steps);
     result.phases = end_phases(replicas_, result.communication);
     return result;
@@ -281,9 +310,10 @@ class Session::Impl {
   SharedState state_;
   PieceOwners owners_;
   PartOwners part_owners_;
-  std::vector<std::vector<int64_t>> rows_;  ///< of the current batch, for each worker
-  int64_t rows_samples_ = -1;               ///< for which rows_ are
-  std::deque<StepResult> done_;             ///< of steps that begin() has completed
+  std::vector<std::vector<int64_t>> rows_;       ///< of the current batch, for each worker
+  int64_t rows_samples_ = -1;                    ///< for which rows_ are
+  std::set<std::string> non_finite_parameters_;  ///< that may have a NaN or infinity
+  std::deque<StepResult> done_;                  ///< of steps that begin() has completed
 
  private:
   void join_gpus(const std::vector<std::unique_ptr<Device>>& devices) {
@@ -317,7 +347,7 @@ class Session::Impl {
     const int64_t shares = program_.share ? program_.share->of : processes();
     const int64_t step = options_.typical_batch > 0 ? options_.typical_batch : whole.batch() / shares;
     const int64_t batch = std::max<int64_t>(1, step);
-    const auto parts = split_by_shares(batch, speeds_.shares());
+    const auto parts = split_by_shares(batch, speeds_.shares(), program_.least.part);
     const int64_t part = std::max<int64_t>(1, parts[0]);
     const bool apart = !program_.shares_memory;
     std::vector<SharedState::Layouts> wanted(replicas_.size());
@@ -374,6 +404,7 @@ void Session::begin(const BatchView& batch, const StepInputs& inputs) {
   require_inputs(batch, impl_->inputs_);
   if (impl_->replica(0).can_run_ahead()) {
     const auto parts = impl_->split(batch);
+    impl_->require_least(batch, parts);
     impl_->on_each([&](int rank) { impl_->replica(rank).begin(part(parts, rank), inputs, samples); });
   } else {
     impl_->done_.push_back(impl_->train(batch, inputs, samples));
@@ -422,7 +453,8 @@ std::string Session::find_non_finite(const BatchView& batch, const StepInputs& i
       return fmt::format("parameter '{}' (from an earlier update)", parameter.name);
     }
   }
-  const auto parts = impl_->training_parts(batch);
+  auto parts = impl_->training_parts(batch);
+  for (BatchView& part : parts) part.non_finite = true;  // its first NaN, not the first that is not hidden
   auto found = impl_->from_each(
       [&](int rank) { return impl_->replica(rank).find_non_finite(part(parts, rank), inputs); });
   if (impl_->options_.processes != nullptr) found = found_by_all(found, *impl_->options_.processes);
@@ -453,6 +485,11 @@ void Session::write_state(const StateName& name, std::span<const float> values) 
   if (static_cast<int64_t>(values.size()) != shape.elements()) {
     throw user_error("'{}' has the shape {}, but {} values were given", name.text(), shape.str(),
                      values.size());
+  }
+  if (name.is_parameter()) {
+    const bool finite = std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+    if (finite) impl_->non_finite_parameters_.erase(name.parameter);
+    if (!finite) impl_->non_finite_parameters_.insert(name.parameter);
   }
   impl_->on_first([&] { impl_->tensors().write(name, values); });
 }

@@ -42,7 +42,8 @@ struct BatchView {
   /// These are the samples of the previous step, which a device with its own memory still has. For
   /// measurements without the copy to the device.
   bool again = false;
-  int64_t all = 0;  ///< samples of this batch in all processes; 0: only these
+  int64_t all = 0;          ///< samples of this batch in all processes; 0: only these
+  bool non_finite = false;  ///< see CompileOptions; the session fills it in
   /// For a worker that computes a batch together with others (Program::batch_group): the samples of each
   /// member of its group. The session fills it in.
   std::span<const int64_t> rows = {};

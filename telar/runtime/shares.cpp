@@ -16,7 +16,7 @@ constexpr double kWorthwhile = 1.1;  // relative to the time of a step with prop
 
 }  // namespace
 
-std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& shares) {
+std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& shares, int64_t least) {
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   std::vector<int64_t> parts;
   std::vector<std::pair<double, size_t>> remainders;
@@ -31,11 +31,17 @@ std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& s
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   for (int64_t i = 0; i < total - given; ++i)
     ++parts[remainders[static_cast<size_t>(i) % remainders.size()].second];
+  const auto too_small = [least](int64_t part) { return part > 0 && part < least; };
+  if (std::ranges::none_of(parts, too_small)) return parts;
+  parts = split_by_shares(total / least, shares);
+  for (int64_t& part : parts) part *= least;
+  *std::ranges::max_element(parts) += total % least;
   return parts;
 }
 
-MeasuredShares::MeasuredShares(std::vector<double> start)
+MeasuredShares::MeasuredShares(std::vector<double> start, int64_t least)
     : shares_(std::move(start)),
+      least_(least),
       speed_(shares_.size(), 0.0),
       samples_(shares_.size(), 0.0),
       seconds_(shares_.size(), 0.0),
@@ -75,11 +81,13 @@ void MeasuredShares::update_speeds() {
 void MeasuredShares::review(int64_t batch) {
   const double total = std::accumulate(speed_.begin(), speed_.end(), 0.0);
   const auto whole = static_cast<double>(batch);
-  const auto unmeasured = static_cast<double>(std::ranges::count(speed_, 0.0));
+  const auto one = static_cast<double>(least_);
+  const double unmeasured = one * static_cast<double>(std::ranges::count(speed_, 0.0));
   if (unmeasured >= whole) return;
   std::vector<double> shares;
-  if (unmeasured > 0) {  // give them one sample each, to measure their speed
-    for (const double speed : speed_) shares.push_back(speed == 0 ? 1 : (whole - unmeasured) * speed / total);
+  if (unmeasured > 0) {  // give them as few samples as possible, to measure their speed
+    for (const double speed : speed_)
+      shares.push_back(speed == 0 ? one : (whole - unmeasured) * speed / total);
     change_to(std::move(shares));
     return;
   }

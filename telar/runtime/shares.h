@@ -6,8 +6,9 @@
 namespace telar {
 
 /// Divides `total` samples into contiguous parts in proportion to `shares` (all ≥ 0, at least one > 0).
-/// Leftover samples go to the largest remainders, lower ranks first. Parts may be 0; their sum is `total`.
-std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& shares);
+/// Leftover samples go to the largest remainders, lower ranks first. Parts may be 0; their sum is `total`. If
+/// a part would have fewer samples than `least`, but some, it has none or `least`, unless `total` is less.
+std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& shares, int64_t least = 1);
 
 /// Relative shares from measured speed: each replica's samples per second, reviewed every ten steps, but not
 /// more often than every 100 ms: a replica whose processor is shared with another program stands still for
@@ -17,7 +18,8 @@ std::vector<int64_t> split_by_shares(int64_t total, const std::vector<double>& s
 /// batch gets nothing. It is then not measured until the others become slower.
 class MeasuredShares {
  public:
-  explicit MeasuredShares(std::vector<double> start);
+  /// `least`: samples that a replica needs, if it has some.
+  explicit MeasuredShares(std::vector<double> start, int64_t least = 1);
 
   const std::vector<double>& shares() const { return shares_; }
   /// Call after a step with each replica's samples and seconds of computation.
@@ -29,6 +31,7 @@ class MeasuredShares {
   void change_to(std::vector<double> shares);
 
   std::vector<double> shares_;
+  int64_t least_;
   std::vector<double> speed_;    ///< samples per second, a moving mean; 0: not measured yet
   std::vector<double> samples_;  ///< of each replica since the last review
   std::vector<double> seconds_;

@@ -45,15 +45,16 @@ std::string take(const std::string& text, size_t& at) {
 
 }  // namespace
 
-std::vector<MicroBatchPart> micro_batch_parts(const SampleCounts& batch, int64_t micro_batches) {
-  const std::vector<double> equal(static_cast<size_t>(micro_batches), 1.0);
-  const std::vector<int64_t> own = split_by_shares(batch.own, equal);
+std::vector<MicroBatchPart> micro_batch_parts(const SampleCounts& batch, const Program& program) {
+  const std::vector<double> equal(static_cast<size_t>(program.micro_batches), 1.0);
+  const std::vector<int64_t> own = split_by_shares(batch.own, equal, program.least.part);
   std::vector<std::vector<int64_t>> of_members;
-  for (const int64_t samples : batch.rows) of_members.push_back(split_by_shares(samples, equal));
+  for (const int64_t samples : batch.rows)
+    of_members.push_back(split_by_shares(samples, equal, program.least.part));
   std::vector<MicroBatchPart> parts;
   int64_t first = 0;
   for (size_t i = 0; i < own.size(); ++i) {
-    MicroBatchPart part{first, SampleCounts(own[i])};
+    MicroBatchPart part{first, SampleCounts(own[i], batch.non_finite)};
     for (const std::vector<int64_t>& member : of_members) part.samples.rows.push_back(member[i]);
     first += own[i];
     if (own[i] > 0 || std::ranges::any_of(part.samples.rows, [](int64_t samples) { return samples > 0; }))

@@ -19,12 +19,13 @@ namespace telar {
 struct SampleCounts {
   int64_t own = 0;
   std::vector<int64_t> rows = {};
+  bool non_finite = false;  ///< see BatchView
 
   explicit SampleCounts(const BatchView& batch)
-      : own(batch.size), rows(batch.rows.begin(), batch.rows.end()) {}
-  explicit SampleCounts(int64_t samples) : own(samples) {}
+      : own(batch.size), rows(batch.rows.begin(), batch.rows.end()), non_finite(batch.non_finite) {}
+  SampleCounts(int64_t samples, bool some_non_finite) : own(samples), non_finite(some_non_finite) {}
   bool operator<(const SampleCounts& other) const {
-    return std::tie(own, rows) < std::tie(other.own, other.rows);
+    return std::tie(own, rows, non_finite) < std::tie(other.own, other.rows, other.non_finite);
   }
 };
 
@@ -34,7 +35,7 @@ struct MicroBatchPart {
   SampleCounts samples;
 };
 /// The micro-batches in which the stage has samples, or a member of its group has.
-std::vector<MicroBatchPart> micro_batch_parts(const SampleCounts& batch, int64_t micro_batches);
+std::vector<MicroBatchPart> micro_batch_parts(const SampleCounts& batch, const Program& program);
 
 /// The messages of a stage with stages of other processes, for batches of one size. They pass between the
 /// stages' exchanges, in whose memory graphs read and deliver.

@@ -6,19 +6,21 @@
 
 namespace telar {
 
-StagePass::StagePass(StepContext& worker, StageExchange& exchange, const Graph& graph,
+StagePass::StagePass(StepContext& worker, StageExchange& exchange, const GraphForms& graph,
                      const std::vector<Crossing>& crossings)
     : worker_(worker), exchange_(exchange), link_(worker, exchange, crossings), graph_(graph) {
-  link_.add_names(graph);
+  link_.add_names(*graph.fused);
 }
 
 Executable& StagePass::executable(const SampleCounts& samples) {
   std::unique_ptr<Executable>& known = executables_[samples];
   if (known) return *known;
-  known = worker_.device().compile(for_samples(graph_, samples.own, samples.rows),
+  const Graph& graph = samples.non_finite ? *graph_.plain : *graph_.fused;
+  known = worker_.device().compile(for_samples(graph, samples.own, samples.rows),
                                    {.parameters = &worker_.home().arena,
                                     .metrics = worker_.program().metrics,
-                                    .delivered = &exchange_.layouts});
+                                    .delivered = &exchange_.layouts,
+                                    .non_finite = samples.non_finite});
   for (const auto& [name, layout] : known->delivered_layouts()) exchange_.layouts.emplace(name, layout);
   return *known;
 }
@@ -51,7 +53,7 @@ StagePass::Plan& StagePass::plan_for(const SampleCounts& batch) {
   Plan& plan = plans_[batch];
   if (!known) {
     link_.in_order([&] {
-      for (const MicroBatchPart& part : micro_batch_parts(batch, worker_.program().micro_batches))
+      for (const MicroBatchPart& part : micro_batch_parts(batch, worker_.program()))
         plan.micro_batches.push_back({part, &executable(part.samples), nullptr});
     });
     link_.reserve(batch.own);
@@ -75,7 +77,7 @@ std::vector<float> StagePass::run(const BatchView& batch) {
     micro_batch.context->run(worker_);
     link_.advance_forward();
     StageLink::send(plan.messages, true, i);
-    if (graph_.outputs().empty() || micro_batch.part.samples.own == 0) continue;
+    if (graph_.fused->outputs().empty() || micro_batch.part.samples.own == 0) continue;
     const std::vector<float> output = micro_batch.context->output("prediction");
     outputs.insert(outputs.end(), output.begin(), output.end());
   }

@@ -14,7 +14,7 @@ namespace telar {
 class StagePass {
  public:
   /// `graph`: that of this stage. All arguments must outlive this object.
-  StagePass(StepContext& worker, StageExchange& exchange, const Graph& graph,
+  StagePass(StepContext& worker, StageExchange& exchange, const GraphForms& graph,
             const std::vector<Crossing>& crossings);
 
   /// Runs the graph over a batch; all stages call it. Returns the graph's output "prediction" of all samples;
@@ -41,7 +41,7 @@ class StagePass {
   StepContext& worker_;
   StageExchange& exchange_;
   StageLink link_;
-  const Graph& graph_;
+  GraphForms graph_;
   std::map<SampleCounts, std::unique_ptr<Executable>> executables_;  ///< by the size of a micro-batch
   std::map<SampleCounts, Plan> plans_;
   Buffer memory_;  ///< of activations

@@ -52,11 +52,11 @@ void StepContext::attach(SharedState& state) {
   updater_ = device_->compile_update(program_.update_of(worker_), home_->arena);
   update_bindings_ = {home_->parameters->data(), gradients_->arena(), {}};
   for (const auto& slot : home_->states) update_bindings_.states.push_back(slot->data());
-  graphs_.emplace(*device_, *home_, bindings(),
-                  CompileOptions{.metrics = program_.metrics, .tf32 = options_.tf32},
-                  std::map<Purpose, const Graph*>{{Purpose::gradient, &gradient_},
-                                                  {Purpose::evaluation, &evaluation_},
-                                                  {Purpose::prediction, &prediction_}});
+  graphs_.emplace(
+      *device_, *home_, bindings(), CompileOptions{.metrics = program_.metrics, .tf32 = options_.tf32},
+      std::map<Purpose, GraphForms>{{Purpose::gradient, {&gradient_, &worker().gradient}},
+                                    {Purpose::evaluation, {&evaluation_, &program_.evaluation_of(worker_)}},
+                                    {Purpose::prediction, {&prediction_, &program_.prediction_of(worker_)}}});
   if (options_.store != nullptr)
     pending_push_.emplace(program_, only_store(program_), *options_.store, *device_, *home_);
 }

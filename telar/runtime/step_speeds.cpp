@@ -6,8 +6,8 @@
 namespace telar {
 
 StepSpeeds::StepSpeeds(std::vector<double> shares, bool measured, const std::vector<bool>& on_gpu,
-                       const PipelineSize& pipeline)
-    : shares_(std::move(shares)), measured_(measured), mixed_(on_gpu) {
+                       const PipelineSize& pipeline, int64_t least)
+    : shares_(std::move(shares), least), measured_(measured), mixed_(on_gpu) {
   if (pipeline.micro_batches > 0) bubble_.emplace(pipeline, static_cast<int64_t>(on_gpu.size()));
 }
 

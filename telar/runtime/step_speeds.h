@@ -18,8 +18,9 @@ class StepSpeeds {
  public:
   /// `shares`: initial shares of the replicas, fixed unless `measured`. `on_gpu`: for each replica, whether
   /// it runs on a GPU. `pipeline`: no micro-batches without one.
+  /// `least`: see MeasuredShares.
   StepSpeeds(std::vector<double> shares, bool measured, const std::vector<bool>& on_gpu,
-             const PipelineSize& pipeline);
+             const PipelineSize& pipeline, int64_t least);
 
   /// Records a step from `start` to `end`: the replicas' parts of the batch and their times.
   void record(std::span<const BatchView> parts, std::span<const WorkerStep> steps,

@@ -25,6 +25,7 @@ Program data_parallel_program(const std::string& strategy, const TrainingStep& s
   program.buckets = make_buckets(program.parameters, step.gradient, bucket_bytes(options));
   Graph gradient = step.gradient;
   if (synchronises_batch_norm(options)) {
+    program.least.part = 1;
     gradient = synchronise_batch_norm(gradient, [&](const std::string&) {
       return std::optional<StatisticsGroup>({kAllWorkers, workers});
     });

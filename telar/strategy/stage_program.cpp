@@ -8,6 +8,7 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/forward_part.h"
+#include "telar/graph/ops/batch_norm.h"
 #include "telar/graph/rewrite.h"
 #include "telar/graph/training_step.h"
 #include "telar/strategy/buckets.h"
@@ -322,12 +323,16 @@ Option micro_batches_option() {
       .fallback = int64_t{0},
       .rule = {.least = 0, .most = 65536},
       .help =
-          "Number of micro-batches into which each batch is divided. 0: four per stage. Batch normalisation uses the statistics of each micro-batch."};
+          "Number of micro-batches into which each batch is divided. 0: four per stage, or fewer for a model that normalises vectors over a batch, so that each has 8 samples. Batch normalisation uses the statistics of each micro-batch."};
 }
 
-int64_t micro_batches_of(const Attributes& options, int64_t stages) {
+int64_t micro_batches_of(const Attributes& options, int64_t stages, const TrainingStep& step,
+                         int64_t shares) {
+  constexpr int64_t kSamples = 8;  // whose statistics train as those of larger batches do
   const int64_t given = options.integer("micro_batches");
-  return given > 0 ? given : 4 * stages;
+  if (given > 0) return given;
+  if (layer_with_vector_norm(step.gradient).empty()) return 4 * stages;
+  return std::clamp<int64_t>(step.gradient.batch() / shares / kSamples, 1, 4 * stages);
 }
 
 Program pipeline_program(const TrainingStep& step, const Cluster& cluster, int64_t micro_batches,

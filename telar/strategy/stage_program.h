@@ -12,9 +12,11 @@ namespace telar {
 
 /// What the strategies with pipelines have in common.
 
-/// The option `micro_batches`, and its value: 0 stands for four for each stage.
+/// The option `micro_batches`, and its value for a step: 0 stands for four for each stage, or fewer for batch
+/// normalisation of vectors (layer_with_vector_norm()). `shares`: into which the batch is divided before.
 Option micro_batches_option();
-int64_t micro_batches_of(const Attributes& options, int64_t stages);
+int64_t micro_batches_of(const Attributes& options, int64_t stages, const TrainingStep& step,
+                         int64_t shares = 1);
 
 /// The program of one pipeline in one process. Its stages share all parameters, and each updates an equal
 /// part of them.

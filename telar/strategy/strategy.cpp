@@ -5,6 +5,7 @@
 
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
+#include "telar/graph/ops/batch_norm.h"
 #include "telar/strategy/buckets.h"
 #include "telar/strategy/pieces.h"
 
@@ -74,6 +75,8 @@ Program program_of(const TrainingStep& step, const std::string& strategy) {
   program.prediction = step.prediction;
   program.parameters = in_gradient_order(step);
   program.metrics = step.metrics;
+  program.least.layer = layer_with_vector_norm(step.gradient);
+  if (!program.least.layer.empty()) program.least.batch = program.least.part = 2;
   return program;
 }
 

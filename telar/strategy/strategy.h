@@ -31,7 +31,9 @@ class Strategy {
 
   /// The number of micro-batches with which operations are to be timed before rewrite(); 0 if the strategy
   /// needs no times.
-  virtual int64_t measured_micro_batches(const Cluster& /*cluster*/) const { return 0; }
+  virtual int64_t measured_micro_batches(const TrainingStep& /*step*/, const Cluster& /*cluster*/) const {
+    return 0;
+  }
 };
 
 /// A strategy as it describes itself. The keys of a job, their checks and their documentation, `compare`,

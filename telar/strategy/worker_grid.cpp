@@ -100,6 +100,7 @@ Program grid_program(const std::string& strategy, const TrainingStep& step, cons
     const Pieces& pieces = divided.pieces;
     Graph gradient = divided.step.gradient;
     if (synchronises_batch_norm(options)) {
+      program.least.part = 1;
       gradient = synchronise_batch_norm(
           gradient, [&](const std::string& gamma) { return statistics_group(pieces, grid, gamma); });
     }

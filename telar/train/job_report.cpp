@@ -1,6 +1,7 @@
 #include "telar/train/job_report.h"
 
 #include <filesystem>
+#include <optional>
 
 #include "telar/core/error.h"
 #include "telar/data/image_folder.h"
@@ -10,6 +11,7 @@
 #include "telar/train/job_devices.h"
 #include "telar/train/job_memory.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_statistics.h"
 #include "telar/train/job_stream.h"
 #include "telar/train/job_workers.h"
 #include "telar/train/pipeline.h"
@@ -19,11 +21,21 @@ namespace telar {
 
 namespace {
 
+/// What training takes on samples of a kind.
+struct Needs {
+  JobMemory memory;
+  Program program;
+};
+
 /// Throws Error (user) if the job cannot run on such samples.
-JobMemory checked_memory(const Job& job, const SampleSpec& spec) {
+Needs checked_needs(const Job& job, const SampleSpec& spec) {
   require_memory(job, spec);
-  job_program(job, spec, nullptr, Costs::estimated);
-  return job_memory(job, spec);
+  return {job_memory(job, spec), job_program(job, spec, nullptr, Costs::estimated)};
+}
+
+/// The samples for training, if they are counted.
+std::optional<int64_t> count_of(const Datasets& data) {
+  return data.train == nullptr ? std::nullopt : std::optional(data.train->size());
 }
 
 std::string samples_text(const Datasets& data) {
@@ -101,20 +113,23 @@ std::string job_report(Job job, const std::function<void(const std::string&)>& w
                        const std::function<void(const std::string&)>& say, Processes* processes) {
   settle_workers(job, job_workers(job, nullptr));
   const auto known = spec_without_files(job.data);
-  JobMemory memory;
+  Needs needs;
+  std::optional<int64_t> samples;
   std::string text;
-  if (known) memory = checked_memory(job, *known);
+  if (known) needs = checked_needs(job, *known);
   if (const std::string path = missing_path(job.data); known && !path.empty()) {
     text = fmt::format("samples: not counted, because {} is not on this machine\n", path);
   } else {
     const Datasets data = opened_datasets(job, warn, say, processes);
-    if (!known) memory = checked_memory(job, data.spec());
+    if (!known) needs = checked_needs(job, data.spec());
+    samples = count_of(data);
     text = samples_text(data) + remarks_on(job.data, processes);
   }
   const std::string missing = missing_here(job);
   if (!missing.empty()) warn("this machine cannot train the job: " + missing);
   const uint64_t usable = usable_memory_bytes();
-  text += "memory: " + memory.str();
+  text += job_statistics(job, needs.program, 1, samples);
+  text += "memory: " + needs.memory.str();
   if (usable > 0) text += fmt::format("; {} may be used here", bytes_text(usable));
   return text + "\n";
 }

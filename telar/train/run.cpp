@@ -16,6 +16,7 @@
 #include "telar/train/job_model_file.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_statistics.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/job_stream.h"
 #include "telar/train/job_workers.h"
@@ -66,6 +67,8 @@ class Run {
     // Before any file is written, because the job may not fit the data.
     const auto session =
         job_session(job_computed_here(), spec, options_.processes, {options_.say, options_.warn});
+    job_statistics(job_, session->program(), options_.processes == nullptr ? 1 : options_.processes->size(),
+                   opened_.data.train == nullptr ? std::nullopt : std::optional(opened_.data.train->size()));
     Trainer trainer(*session, trainer_options(*session));
     if (options_.profile) profile_.emplace(*options_.profile, *session, options_.processes);
     return leads() ? lead(*session, trainer) : follow(*session, trainer);
@@ -447,6 +450,7 @@ class Run {
     options.pause_requested = minutes_passed();
     if (const Processes* all = options_.processes) options.part = {all->rank(), all->rank() + 1, all->size()};
     if (const auto& share = session.program().share) options.part = {share->begin, share->end, share->of};
+    options.part.least = session.program().least.part;
     if (opened_.data.stream != nullptr) options.evaluation = job_evaluation(job_, session.metric_names());
     return options;
   }

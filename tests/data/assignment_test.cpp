@@ -205,5 +205,20 @@ TEST(SpreadSlice, NeedsSamples) {
   expect_error([] { SpreadSlice({3, 4}, 1, 0, 5, true); }, {"A batch of 0 samples"});
 }
 
+TEST(FixedSlice, AWorkerHasNoneOrAsManySamplesAsItNeeds) {
+  for (const int64_t workers : {1, 2, 3, 4, 7}) {
+    for (int64_t batch = 2; batch < 20; ++batch) {
+      int64_t end = 0;
+      for (int64_t w = 0; w < workers; ++w) {
+        const Part part{w, w + 1, workers, 2};
+        EXPECT_EQ(part.first(batch), end);
+        end = part.last(batch);
+        EXPECT_NE(end - part.first(batch), 1) << w << " of " << workers << ", " << batch << " samples";
+      }
+      EXPECT_EQ(end, batch);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace telar::test

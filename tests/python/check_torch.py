@@ -820,6 +820,35 @@ class Checkpoints(unittest.TestCase):
         with torch.no_grad():
             self.assertAlmostEqual(float(F.mse_loss(module(x), y)), losses[1], places=6)
 
+    def test_an_epoch_without_a_finite_loss_is_never_the_best(self):
+        module = nn.Linear(1, 1, bias=False)
+        nn.init.constant_(module.weight, 0.1)
+        x, y = torch.ones(8, 1), torch.ones(8, 1)
+
+        class Validation:
+            epochs = 0
+
+            def __iter__(self):
+                self.epochs += 1
+                yield (x, y * (math.nan if self.epochs in (1, 4) else 1))
+
+        def fit(epochs, resume, validation):
+            optimizer = torch.optim.SGD(module.parameters(), 0.4)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                history = tt.fit(module, nn.MSELoss(), optimizer, [(x, y)], epochs=epochs, validation=validation, best=True,
+                                 output=self.path("nan"), resume=resume, progress=False)
+            return history, [str(each.message) for each in caught]
+
+        validation = Validation()
+        history, told = fit(1, False, validation)
+        self.assertIn("the validation loss after epoch 1 is nan, so this epoch is no better than any other", told)
+        self.assertTrue(any("no epoch had a finite validation loss" in text for text in told))
+        history, told = fit(4, True, validation)
+        self.assertEqual([math.isnan(results["validation_loss"]) for results in history], [True, False, False, True])
+        with torch.no_grad():
+            self.assertAlmostEqual(float(F.mse_loss(module(x), y)), history[2]["validation_loss"], places=6)
+
     def test_patience_without_a_folder(self):
         module = nn.Linear(1, 1)
         batch = (torch.ones(4, 1), torch.ones(4, 1))
@@ -1856,8 +1885,42 @@ class Hostile(unittest.TestCase):
         net = self.net(lambda self, x: self.fc(x))
         step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1))
         step(torch.randn(6, 4), torch.randint(0, 3, (6,)))
-        with self.assertRaisesRegex(telar.Error, "not finite"):
+        with self.assertRaisesRegex(telar.Error, "not finite: its loss is nan; nothing was updated"):
             step(torch.full((6, 4), float("nan")), torch.randint(0, 3, (6,)))
+
+    def test_a_nan_is_not_hidden(self):
+        net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU6(), nn.Linear(8, 3))
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), engine="telar")
+        x, y = torch.randn(6, 4), torch.randint(0, 3, (6,))
+        step(x, y)
+        before = step.values()
+        wrong = x.clone()
+        wrong[2, 1] = math.nan
+        self.assertEqual(torch.isnan(step.predict(wrong)).any(1).tolist(), [False, False, True, False, False, False])
+        self.assertTrue(math.isnan(step.evaluate(wrong, y)))
+        with self.assertRaisesRegex(telar.Error, "its loss is nan; nothing was updated"):
+            step(wrong, y)
+        for name, values in step.values().items():
+            self.assertEqual(abs(values - before[name]).max(), 0)
+
+    def test_only_a_gradient_is_not_finite(self):
+        net = nn.Sequential(nn.Linear(1, 1, bias=False))
+        nn.init.constant_(net[0].weight, 1e-30)
+        step = tt.Step(net, lambda net, x: (net(x) * 1e30).mean(), torch.optim.SGD(net.parameters(), 0.1), engine="telar")
+        step(torch.full((2, 1), 1e-30))
+        step.sync()
+        held = net[0].weight.item()
+        with self.assertRaisesRegex(telar.Error, "a gradient of step 2 is not finite, although its loss is"):
+            step(torch.full((2, 1), 1e10))
+        self.assertEqual(step.values()["0.weight"].item(), numpy.float32(held))
+
+    def test_batch_norm_of_a_single_sample(self):
+        net = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), engine="telar", strategy="mirrored",
+                       replicas=2)
+        step(torch.randn(3, 2), torch.tensor([0, 1, 0]))
+        with self.assertRaisesRegex(telar.Error, "layer '.*1' normalises over the samples of a batch, .* this batch has 1 sample"):
+            step(torch.randn(1, 2), torch.tensor([0]))
 
     def test_unknown_operation_names_layer_and_line(self):
         def forward(self, x):

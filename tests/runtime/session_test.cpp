@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "runtime/models.h"
 #include "support/make_session.h"
+#include "support/sentences.h"
 #include "telar/core/error.h"
+#include "telar/nn/layers.h"
 #include "telar/nn/zoo.h"
 
 namespace telar {
@@ -70,7 +73,7 @@ TEST(Session, ANonFiniteLossUpdatesNothingAndIsTracedToItsLayer) {
   }
 }
 
-TEST(Session, ANanThatAReluHidesIsFoundInTheGradient) {
+TEST(Session, ANaNOfASampleIsFoundInTheFirstLayer) {
   for (const bool mirrored : {false, true}) {
     auto session =
         make_session(small_mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
@@ -81,6 +84,24 @@ TEST(Session, ANanThatAReluHidesIsFoundInTheGradient) {
     const BatchView batch{8, {{"x", x.data()}, {"label", labels.data()}}, ids.data()};
     const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
     EXPECT_FALSE(session->train(batch, inputs).finite);
+    EXPECT_EQ(session->find_non_finite(batch, inputs), "layer 'fc1' (linear)");
+  }
+}
+
+TEST(Session, AGradientThatIsNotFiniteIsFoundAlthoughTheLossIs) {
+  for (const bool mirrored : {false, true}) {
+    auto session =
+        make_session(small_mlp(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
+    test::let_gradient_overflow(*session);
+    std::vector<float> x(8 * 64, 0.5F);
+    x[5 * 64] = 1e38F;
+    const std::vector<int32_t> labels(8, 1);
+    const std::vector<int64_t> ids{0, 1, 2, 3, 4, 5, 6, 7};
+    const BatchView batch{8, {{"x", x.data()}, {"label", labels.data()}}, ids.data()};
+    const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
+    const StepResult result = session->train(batch, inputs);
+    EXPECT_FALSE(result.finite);
+    EXPECT_TRUE(std::isfinite(result.metrics[0]));
     EXPECT_NE(session->find_non_finite(batch, inputs).find("fc1.weight"), std::string::npos)
         << session->find_non_finite(batch, inputs);
   }
@@ -120,6 +141,100 @@ TEST(Session, Bf16GradientsAreCloseToF32Gradients) {
     // cancellation, and the errors of five layers add up.
     EXPECT_LT(relative_l2(bf16->read_gradient(name), f32->read_gradient(name)), 0.15) << name;
   }
+}
+
+/// Features are normalised over the samples, with one value of each.
+Model vector_norm() {
+  return {"vectors", {2}, DType::f32, [](ModelBuilder& model, ValueId x) {
+            const ValueId hidden = batch_norm(model, "bn", linear(model, "fc1", x, 8));
+            return linear(model, "fc2", relu(model, hidden), 2);
+          }};
+}
+
+TEST(Session, StatisticsOfASingleSampleAreRefused) {
+  const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
+  for (const bool mirrored : {false, true}) {
+    auto session =
+        make_session(vector_norm(), {.batch = 8}, {.replicas = mirrored ? 2 : 1, .mirrored = mirrored});
+    const auto before = test::all_state(*session);
+    const std::string sentence =
+        test::sentence_of([&] { session->train(Samples(1, {2}, 2).view(), inputs); });
+    EXPECT_TRUE(test::says(sentence, "layer 'bn' normalises over the samples of a batch")) << sentence;
+    EXPECT_EQ(test::all_state(*session), before);
+    EXPECT_TRUE(session->train(Samples(3, {2}, 2).view(), inputs).finite);
+    session->evaluate(Samples(1, {2}, 2).view());
+  }
+}
+
+TEST(Session, NoPartOfABatchHasStatisticsOfASingleSample) {
+  // With two samples or more in each part, the two of a pair are normalised to ±1: the loss depends on them.
+  const StepInputs inputs{.learning_rate = 0, .step = 1, .epoch = 0};
+  const Samples samples(5, {2}, 2);
+  auto single = make_session(vector_norm(), {.batch = 5}, {});
+  const auto running = [&](const test::SessionSetup& setup) {
+    auto session = make_session(vector_norm(), {.batch = 8}, setup);
+    EXPECT_TRUE(session->train(samples.view(), inputs).finite);
+    const auto mean = session->read_gradient("fc1.weight");
+    return std::ranges::any_of(mean, [](float value) { return value != 0; });
+  };
+  EXPECT_TRUE(running({}));
+  EXPECT_TRUE(running({.replicas = 4, .mirrored = true}));
+  EXPECT_TRUE(running({.replicas = 2, .pipeline = true}));
+  EXPECT_TRUE(running({.replicas = 2, .pipeline = true, .strategy = {{"micro_batches", int64_t{8}}}}));
+  EXPECT_EQ(
+      make_session(vector_norm(), {.batch = 64}, {.replicas = 2, .pipeline = true})->program().micro_batches,
+      8);
+  EXPECT_EQ(
+      make_session(vector_norm(), {.batch = 16}, {.replicas = 2, .pipeline = true})->program().micro_batches,
+      2);
+}
+
+/// A batch whose sample 2 has a NaN.
+struct WithNaN {
+  explicit WithNaN(const Shape& sample) : samples(6, sample, 10), view(samples.view()) {
+    const auto count = static_cast<size_t>(6 * sample.elements());
+    const auto* x = static_cast<const float*>(view.inputs[0].data);
+    values.assign(x, x + count);
+    values[count / 3 + 5] = std::numeric_limits<float>::quiet_NaN();
+    view.inputs[0].data = values.data();
+  }
+  Samples samples;
+  BatchView view;
+  std::vector<float> values;
+};
+
+TEST(Session, ANaNOfAnInputIsNotHiddenByFusedOrVectorInstructions) {
+  for (const Model& model : {small_mlp(), convnet()}) {
+    const WithNaN batch(model.sample);
+    for (const test::SessionSetup& setup :
+         {test::SessionSetup{}, test::SessionSetup{.replicas = 2, .mirrored = true},
+          test::SessionSetup{.replicas = 2, .pipeline = true}}) {
+      auto session = make_session(model, {.batch = 6}, setup);
+      const auto before = test::all_state(*session);
+      EXPECT_TRUE(std::isnan(session->evaluate(batch.view)[0]));
+      const std::vector<float> outputs = session->predict(batch.view);
+      for (size_t i = 0; i < outputs.size(); ++i)
+        EXPECT_EQ(std::isnan(outputs[i]), i / 10 == 2) << "output " << i % 10 << " of sample " << i / 10;
+      const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
+      const StepResult result = session->train(batch.view, inputs);
+      EXPECT_FALSE(result.finite);
+      EXPECT_TRUE(std::isnan(result.metrics[0]));
+      EXPECT_EQ(test::all_state(*session), before);
+      EXPECT_TRUE(session->train(batch.samples.view(), inputs).finite);
+    }
+  }
+}
+
+TEST(Session, ANaNOfAParameterIsNotHidden) {
+  auto session = make_session(small_mlp(), {.batch = 8}, {});
+  std::vector<float> bias = session->read_state("fc1.bias");
+  const std::vector<float> finite = bias;
+  bias[3] = std::numeric_limits<float>::quiet_NaN();
+  session->write_state("fc1.bias", bias);
+  const Samples samples(8, {1, 8, 8}, 10);
+  EXPECT_TRUE(std::isnan(session->evaluate(samples.view())[0]));
+  session->write_state("fc1.bias", finite);
+  EXPECT_TRUE(std::isfinite(session->evaluate(samples.view())[0]));
 }
 
 }  // namespace

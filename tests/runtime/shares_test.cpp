@@ -81,5 +81,31 @@ TEST(Shares, NoiseDoesNotMoveTheSplit) {
   EXPECT_EQ(shares.shares(), (std::vector<double>{1, 1}));
 }
 
+TEST(Shares, APartHasNoneOrAsManySamplesAsItNeeds) {
+  EXPECT_EQ(split_by_shares(5, {1, 1, 1, 1}, 2), (std::vector<int64_t>{3, 2, 0, 0}));
+  EXPECT_EQ(split_by_shares(8, {1, 1, 1, 1}, 2), (std::vector<int64_t>{2, 2, 2, 2}));
+  EXPECT_EQ(split_by_shares(32, {31, 1}, 2), (std::vector<int64_t>{32, 0}));
+  EXPECT_EQ(split_by_shares(1, {1, 1}, 2), (std::vector<int64_t>{1, 0}));
+  for (int64_t total = 2; total < 100; ++total) {
+    const auto parts = split_by_shares(total, {0.3, 5, 1.7, 0}, 2);
+    EXPECT_EQ(std::accumulate(parts.begin(), parts.end(), int64_t{0}), total);
+    for (const int64_t part : parts) EXPECT_NE(part, 1) << total;
+  }
+}
+
+TEST(Shares, MeasuredPartsNeverShrinkToASingleSample) {
+  MeasuredShares shares({1, 1, 0}, 2);
+  for (int step = 0; step < 400; ++step) {
+    const auto parts = split_by_shares(16, shares.shares(), 2);
+    std::vector<double> seconds;  // the second is 40 times slower
+    for (size_t i = 0; i < parts.size(); ++i) {
+      EXPECT_NE(parts[i], 1) << step;
+      seconds.push_back(static_cast<double>(parts[i]) / (i == 1 ? 100 : 4000));
+    }
+    shares.record(parts, seconds);
+  }
+  EXPECT_EQ(split_by_shares(16, shares.shares(), 2), (std::vector<int64_t>{8, 0, 8}));
+}
+
 }  // namespace
 }  // namespace telar

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -98,6 +99,22 @@ inline std::vector<float> all_state(const Session& session) {
 
 inline void copy_state(const Session& from, Session& to) {
   for (const StateName& name : from.state_names()) to.write_state(name, from.read_state(name));
+}
+
+/// Changes an MLP (layers fc1, fc2 …) so that a sample whose first feature is 1e38 has a finite loss, but an
+/// infinite gradient of fc1.weight: fc1 ignores its input, and the last layer has large weights.
+inline void let_gradient_overflow(Session& session) {
+  std::string last;
+  for (const StateName& name : session.state_names())
+    if (name.is_parameter() && name.parameter.ends_with(".weight")) last = std::max(last, name.parameter);
+  const auto fill = [&](const std::string& name, const auto& value) {
+    std::vector<float> values(static_cast<size_t>(session.state_shape(name).elements()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = value(static_cast<float>(i));
+    session.write_state(name, values);
+  };
+  fill("fc1.weight", [](float) { return 0.0F; });
+  fill("fc1.bias", [](float) { return 1.0F; });
+  fill(last, [](float i) { return 1000 * std::cos(1.7F * i); });
 }
 
 /// ‖a − b‖ / ‖b‖; ‖a − b‖ if b is 0.

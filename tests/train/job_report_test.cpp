@@ -57,5 +57,38 @@ TEST(JobReport, SaysThatADeviceIsNotHere) {
   EXPECT_TRUE(says(warnings, "this machine cannot train the job: strategy.devices: there is no core 1023"));
 }
 
+/// 400 rows; without a set for validation, all are for training.
+std::string normalised_job(const std::string& rest, int samples = 400) {
+  return "model: {layers: [{type: linear, features: 8}, {type: batch_norm}, {type: relu}, {type: linear, features: 2}]}\n"
+         "data: {source: synthetic, shape: [2], classes: 2, validation: 0, samples: " +
+         std::to_string(samples) + "}\n" + rest;
+}
+
+TEST(JobReport, SaysOfHowManySamplesBatchNormTakesItsStatistics) {
+  EXPECT_TRUE(says(report(normalised_job("training: {batch: 8}\n")), "takes its statistics of 8 samples\n"));
+  EXPECT_TRUE(says(report(normalised_job("training: {batch: 32}\nstrategy: {name: pipeline}\n")),
+                   "takes its statistics of 8 samples, or 4 in the last batch of an epoch\n"));
+  EXPECT_TRUE(
+      says(report(normalised_job("training: {batch: 32}\nstrategy: {name: mirrored, replicas: 4}\n", 402)),
+           "takes its statistics of 8 samples, or 4 in the last batch of an epoch\n"));
+  EXPECT_TRUE(
+      says(report(normalised_job("training: {batch: 8}\nstrategy: {name: pipeline, micro_batches: 8}\n")),
+           "takes its statistics of 2 samples\n"));
+}
+
+TEST(JobReport, RefusesStatisticsOfASingleSample) {
+  const auto refused = [](const std::string& job) { return test::sentence_of([&] { report(job); }); };
+  EXPECT_TRUE(says(refused(normalised_job("training: {batch: 1}\n")),
+                   "so it needs at least 2, but a batch has 1; choose another training.batch"));
+  EXPECT_TRUE(says(refused(normalised_job("training: {batch: 8}\n", 401)),
+                   "so it needs at least 2, but the last batch of an epoch has 1;"));
+  EXPECT_TRUE(says(
+      refused(normalised_job("training: {batch: 4}\nstrategy: {name: sync_ps, workers: 4}\n")),
+      "but a batch has 4, in parts of which some have 1; choose another training.batch, or fewer workers"));
+  const std::string synchronised =
+      "training: {batch: 4}\nstrategy: {name: mirrored, replicas: 4, batch_norm: synchronised}\n";
+  EXPECT_TRUE(says(report(normalised_job(synchronised)), "takes its statistics of 4 samples\n"));
+}
+
 }  // namespace
 }  // namespace telar

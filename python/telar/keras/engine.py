@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 
 import keras
 import numpy
@@ -14,7 +15,7 @@ from telar.keras.capture import Capture, labels_of, losses_of, metrics_of, outpu
 from telar.keras.check import require_equal
 from telar.keras.state import State
 from telar.keras.values import Refusal, numbers
-from telar.refusal import checked_options
+from telar.refusal import checked_options, not_finite
 
 BACKENDS = ("tensorflow", "torch")
 
@@ -152,7 +153,10 @@ class Engine:
             self.state.is_ahead = True
             self._samples += size
             if not finite:
-                raise Refusal(f"step {self.state.step} is not finite: its loss is {sums[0] / size}; nothing was updated")
+                step, loss = self.state.step, sums[0] / size
+                if math.isfinite(loss):
+                    self._take_all()
+                raise not_finite(step, loss, "those of the model's variables")
             self._track(sums, arrays)
         if not self._is_fitting:
             self.give()  # train_on_batch: the next line of the program may read the variables
@@ -259,6 +263,12 @@ class Engine:
         if self._may_have_changed:
             self.state.to_telar()
             self._may_have_changed = False
+
+    def _take_all(self):
+        """Takes the values of Keras's variables in place of those of the session."""
+        self.state.written.clear()
+        self.state.is_ahead = False
+        self.state.to_telar()
 
 
 def as_arrays(tensors):

@@ -1,6 +1,7 @@
 """A training step of PyTorch's module on Telar's engine."""
 
 import functools
+import math
 import os
 import warnings
 
@@ -9,7 +10,7 @@ import torch
 
 from telar import _native
 from telar.loaded import as_input
-from telar.refusal import checked_options
+from telar.refusal import checked_options, not_finite
 from telar.torch import optimizers
 from telar.torch.capture import Capture
 from telar.torch.check import require_equal, require_unchanged
@@ -83,7 +84,9 @@ class Step:
             arrays, samples, rate, step, 0, 0 if self._captured.mean else 1))
         loss = sums[0] / size if self._captured.mean else sums[0]
         if not finite:
-            raise Refusal(f"step {step} is not finite: its loss is {loss}; nothing was updated")
+            if math.isfinite(loss):
+                self.load()
+            raise not_finite(step, loss, "those of the module")
         self._step = step
         self._calls += 1
         self._samples += size

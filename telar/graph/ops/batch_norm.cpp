@@ -111,6 +111,15 @@ void BatchNormInferenceOp::gradient(GradientContext& context) const {
 
 }  // namespace
 
+std::string layer_with_vector_norm(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    if (node.op != &kBatchNorm) continue;
+    const Shape& x = graph.value(node.inputs[0]).type.shape;
+    if (x.elements_per_item() == x[1]) return node.scope.empty() ? std::string(node.op->name()) : node.scope;
+  }
+  return "";
+}
+
 BatchNormResult batch_norm(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, double epsilon,
                            bool biased) {
   Attributes attributes{{"epsilon", epsilon}};

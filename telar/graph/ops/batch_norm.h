@@ -21,6 +21,10 @@ BatchNormResult batch_norm(GraphBuilder& builder, ValueId x, ValueId gamma, Valu
 ValueId batch_norm_inference(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta, ValueId mean,
                              ValueId variance, double epsilon);
 
+/// The first layer of a graph whose batch normalisation takes its statistics of one value for each sample and
+/// channel; empty: there is none.
+std::string layer_with_vector_norm(const Graph& graph);
+
 /// The epsilon of a node of any batch normalisation operation.
 inline float epsilon_of(const Node& node) { return static_cast<float>(node.attributes.real("epsilon")); }
 

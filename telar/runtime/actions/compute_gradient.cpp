@@ -34,9 +34,8 @@ class ComputeGradient final : public Action {
   void compute_again(StepContext& context) override {
     const StepRequest& request = context.request();
     constexpr auto kPurpose = CompiledGraphs::Purpose::gradient;
-    if (!context.graphs().runs(kPurpose, request.part.size, request.part.rows))
-      return contribute_zeros(context);
-    Context& graph = context.graphs().context(kPurpose, request.part.size, request.part.rows);
+    if (!context.graphs().runs(kPurpose, request.part)) return contribute_zeros(context);
+    Context& graph = context.graphs().context(kPurpose, request.part);
     context.did(StepPhase::other, "finds or compiles kernels");
     context.set_inputs(graph, request.part, request.inputs.epoch);
     context.did(StepPhase::copy, "takes the batch");

@@ -14,8 +14,8 @@ class Hybrid final : public Strategy {
  public:
   explicit Hybrid(Attributes options) : options_(std::move(options)) {}
 
-  int64_t measured_micro_batches(const Cluster& /*cluster*/) const override {
-    return stages() > 1 ? micro_batches_of(options_, stages()) : 0;
+  int64_t measured_micro_batches(const TrainingStep& step, const Cluster& /*cluster*/) const override {
+    return stages() > 1 ? micro_batches(step) : 0;
   }
 
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
@@ -23,7 +23,7 @@ class Hybrid final : public Strategy {
     const WorkerGrid grid{options_.integer("data"), options_.integer("model"), stages()};
     if (grid.stages == 1) return grid_program("hybrid", step, cluster, grid, options_);
     return stage_program("hybrid", step, cluster, grid,
-                         {.micro_batches = micro_batches_of(options_, grid.stages),
+                         {.micro_batches = micro_batches(step),
                           .bucket_bytes = bucket_bytes(options_),
                           .split = split_rules(options_.texts("split"))},
                          costs);
@@ -31,6 +31,9 @@ class Hybrid final : public Strategy {
 
  private:
   int64_t stages() const { return options_.integer("stages"); }
+  int64_t micro_batches(const TrainingStep& step) const {
+    return micro_batches_of(options_, stages(), step, options_.integer("data") * options_.integer("model"));
+  }
 
   Attributes options_;
 };

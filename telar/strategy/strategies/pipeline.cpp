@@ -18,15 +18,15 @@ class Pipeline final : public Strategy {
   explicit Pipeline(Attributes options) : options_(std::move(options)) {}
 
   /// One stage needs no balance.
-  int64_t measured_micro_batches(const Cluster& cluster) const override {
-    return stages_in(cluster) > 1 ? micro_batches_of(options_, stages_in(cluster)) : 0;
+  int64_t measured_micro_batches(const TrainingStep& step, const Cluster& cluster) const override {
+    return stages_in(cluster) > 1 ? micro_batches_of(options_, stages_in(cluster), step) : 0;
   }
 
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
                   const std::vector<OperationCost>& costs) const override {
     const int64_t stages = stages_in(cluster);
     if (stages == 0) throw user_error("strategy 'pipeline' needs at least 1 stage");
-    const int64_t parts = micro_batches_of(options_, stages);
+    const int64_t parts = micro_batches_of(options_, stages, step);
     if (cluster.processes == 1) return pipeline_program(step, cluster, parts, costs);
     return stage_program("pipeline", step, cluster, {.stages = stages}, {.micro_batches = parts}, costs);
   }

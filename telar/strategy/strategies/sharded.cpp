@@ -53,6 +53,7 @@ class Sharded final : public Strategy {
     Graph gradient = gradient_of(gathered(forward_of(step)), step);
     if (options_.integer("stage") == 3) gradient = gather_again_in_backward(gradient);
     if (synchronises_batch_norm(options_)) {
+      program.least.part = 1;
       gradient = synchronise_batch_norm(gradient, [&](const std::string&) {
         return std::optional<StatisticsGroup>({kAllWorkers, group.members});
       });
