@@ -49,13 +49,13 @@ void lower_exp(Lowering& lowering, const Node& node) {
 }
 
 void lower_pow(Lowering& lowering, const Node& node) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float infinity = std::numeric_limits<float>::infinity();
   const float exponent = real(node, "exponent");
   const auto pd = eltwise_forward(dnnl::algorithm::eltwise_pow, lowering.layout(node.inputs[0]), 1, exponent);
   // Of a root as of √x; other exponents as of C's pow.
   const bool root = std::abs(exponent) == 0.5F;
-  const float below = root ? std::numeric_limits<float>::quiet_NaN() : std::pow(-kInfinity, exponent);
-  lower_function(lowering, node, pd, std::pow(kInfinity, exponent), below);
+  const float below = root ? std::numeric_limits<float>::quiet_NaN() : std::pow(-infinity, exponent);
+  lower_function(lowering, node, pd, std::pow(infinity, exponent), below);
 }
 
 /// A loop of our own: oneDNN's logarithm is wrong by up to 4e-6, a relative error of 1e-4 near 1, where

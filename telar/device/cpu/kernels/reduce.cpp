@@ -168,8 +168,10 @@ void lower_reduce_max(Lowering& lowering, const Node& node) {
   const ValueId x = node.inputs[0];
   const DType dtype = lowering.type(x).dtype;
   const Desc to = plain(dtype, kept_shape(lowering.shape(x), node.attributes));
+  const bool copies = kept_shape(lowering.shape(x), node.attributes) == lowering.shape(x);
+  if (lowering.non_finite() && !copies) return lower_max_of_any(lowering, node);
   const RegionId result = lowering.define_plain(node.outputs[0]);
-  if (kept_shape(lowering.shape(x), node.attributes) == lowering.shape(x)) {  // reduced axes have one element
+  if (copies) {  // reduced axes have one element
     lowering.reorder(lowering.plain_region(x), lowering.view(result, to));
     return;
   }
