@@ -120,7 +120,7 @@ TEST(NamedInputs, EveryStrategyTrainsThemAsOneDeviceDoes) {
       auto session = test::make_session(model, step_options(), setup);
       Trainer trainer(*session, trainer_options());
       EXPECT_EQ(trainer.fit(batches, &batches), FitOutcome::finished);
-      EXPECT_NEAR(*trainer.state().best, trainer.evaluate(batches)[0], 1e-6);
+      EXPECT_NEAR(*trainer.state().best, (*trainer.evaluate(batches, {}))[0], 1e-6);
       return session;
     };
     const auto single = trained({});

@@ -31,7 +31,8 @@ cudaError_t softmax_typed(const void* x, void* y, const Lines& lines, cudaStream
       CombineExponentials(),
       [=] TELAR_GPU(int64_t line, int64_t i, const Exponentials& e) {
         const int64_t place = at(line, i);
-        store(to[place], expf(to_float(from[place]) - e.largest) / e.sum);
+        // An infinite largest makes the whole line NaN, as ∞ - ∞ is.
+        store(to[place], expf(to_float(from[place]) - e.largest) / (e.sum + (e.largest - e.largest)));
       });
 }
 
