@@ -187,7 +187,9 @@ class Run {
     summary.checkpoint = checkpoints.save(trainer.state()).string();
     if (stream) stream->stored();
     test(summary, trainer);
-    if (!summary.test.empty() && trainer.times().steps() > 0) log.test_done(summary.test, trainer.state());
+    // A run of a stream that found no message is no new test.
+    if (!summary.test.empty() && (!stream || trainer.times().steps() > 0))
+      log.test_done(summary.test, trainer.state());
     log.sync();
     summary.folder = folder.path().string();
     summary.train = last.report().train;

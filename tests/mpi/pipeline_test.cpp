@@ -140,7 +140,8 @@ TEST_F(MpiPipeline, AllProcessesSeeAGradientThatIsNotFinite) {
   const StagedCase tested = staged_cases()[0];
   const auto session = together(tested.model, {.batch = 6, .optimizer = SgdOptions{}}, count());
   std::vector<float> x(6 * 12, 1.0F);
-  const std::vector<int32_t> labels{1, 1, 1, 1, 1, 2};  // one of the two is not the largest, and has a gradient
+  const std::vector<int32_t> labels{1, 1, 1,
+                                    1, 1, 2};  // one of the two is not the largest, and has a gradient
   const std::vector<int64_t> ids{0, 1, 2, 3, 4, 5};
   x[4 * 12] = x[5 * 12] = 1e38F;
   const BatchView batch{6, {{"x", x.data()}, {"label", labels.data()}}, ids.data()};

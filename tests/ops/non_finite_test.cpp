@@ -110,7 +110,8 @@ TEST(NonFinite, FunctionsHavePyTorchsValues) {
       if (std::isfinite(x[i])) {
         EXPECT_EQ(found.dx[i], finite.dx[i]) << function.name << " at " << i;
       } else if (std::isnan(x[i])) {
-        EXPECT_TRUE(std::isnan(found.dx[i]) || same(found.dx[i], function.slope_of_nan)) << function.name << ": " << found.dx[i];
+        EXPECT_TRUE(std::isnan(found.dx[i]) || same(found.dx[i], function.slope_of_nan))
+            << function.name << ": " << found.dx[i];
       }
     }
   }

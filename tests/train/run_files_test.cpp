@@ -113,11 +113,12 @@ TEST(StateFile, WhatIsNoObjectIsRefused) {
 TEST(StateFile, ThePositionMustBeInTheEpoch) {
   const TrainingState state = training_state_from_json(state_text(), "s");
   check_position(state, {6, 2}, "s");
+  check_position(state, {1, 2}, "s");  // stopped in the validation after the epoch's last step
   expect_error(
       [&] {
-        check_position(state, {1, 2}, "s");
+        check_position(state, {0, 2}, "s");
       },
-      {"s: step_in_epoch is 1; an epoch of this job has 1 steps"});
+      {"s: step_in_epoch is 1; an epoch of this job has 0 steps"});
   expect_error(
       [&] {
         check_position(state, {6, 3}, "s");

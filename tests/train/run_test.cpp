@@ -102,7 +102,7 @@ TEST_P(Resume, HasTheBitsOfARunThatWasNotStopped) {
 
 INSTANTIATE_TEST_SUITE_P(
     Jobs, Resume,
-    testing::Values(std::tuple(kMlp, "single", 1), std::tuple(kMlp, "{name: mirrored, threads: 1}", 4),
+    testing::Values(std::tuple(kMlp, "single", 3), std::tuple(kMlp, "{name: mirrored, threads: 1}", 4),
                     std::tuple(kConvolution, "{name: mirrored, replicas: 3, threads: 1}", 5),
                     std::tuple(kConvolution, "{name: mirrored, threads: 1, batch_norm: synchronised}", 7)));
 

@@ -49,7 +49,8 @@ cudaError_t rounded(const float* x, float* y, int64_t count, cudaStream_t stream
 cudaError_t powers(const float* x, float exponent, float* y, int64_t count, cudaStream_t stream) {
   if (exponent == 0.5F)  // C's pow has a root of -infinity
     return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = sqrtf(x[i]); });
-  if (exponent == -0.5F) return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = 1.0F / sqrtf(x[i]); });
+  if (exponent == -0.5F)
+    return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = 1.0F / sqrtf(x[i]); });
   return for_each(count, stream, [=] TELAR_GPU(int64_t i) { y[i] = powf(x[i], exponent); });
 }
 
