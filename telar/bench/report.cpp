@@ -11,6 +11,7 @@
 #include "telar/bench/report_parts.h"
 #include "telar/bench/report_template.h"
 #include "telar/core/error.h"
+#include "telar/io/shallow_json.h"
 #include "telar/train/run_folder.h"
 
 namespace telar::bench {
@@ -48,7 +49,7 @@ Run read_run(const fs::path& folder) {
   run.name =
       folder.filename().empty() ? folder.parent_path().filename().string() : folder.filename().string();
   if (fs::exists(folder / "summary.json"))
-    run.summary = Json::parse(read_text(folder / "summary.json"), nullptr, false);
+    run.summary = shallow_json<Json>(read_text(folder / "summary.json"));
   if (!run.summary.is_object()) run.summary = Json::object();
   run.curve = read_curve(folder);
   return run;
@@ -115,7 +116,7 @@ std::string report_page(const std::vector<fs::path>& sources, const std::string&
       runs.push_back(read_run(source));
       return;
     }
-    const Json json = Json::parse(read_text(source), nullptr, false);
+    const Json json = shallow_json<Json>(read_text(source));
     if (!report::is_result(json)) {
       throw user_error(
           "{} is not the result of an experiment; give run folders, and files that telar bench or telar compare has written with --json",

@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "telar/bench/child.h"
 #include "telar/bench/environments.h"
+#include "telar/io/shallow_json.h"
 
 namespace telar::bench {
 
@@ -41,7 +43,8 @@ ChildStart child_of(const TrainingStart& start) {
 std::map<std::string, double> numbers_in(const fs::path& summary) {
   std::map<std::string, double> numbers;
   std::ifstream file(summary);
-  const auto json = nlohmann::json::parse(file, nullptr, false);
+  const auto json =
+      shallow_json<nlohmann::json>({std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()});
   if (!json.is_object()) return numbers;
   const auto flat = json.flatten();
   for (const auto& [name, value] : flat.items())

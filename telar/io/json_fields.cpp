@@ -6,12 +6,11 @@
 #include <utility>
 
 #include "telar/core/suggest.h"
+#include "telar/io/shallow_json.h"
 
 namespace telar {
 
 namespace {
-
-constexpr int kDeepestJson = 16;
 
 /// A value as a message shows it: short, whatever the file contains.
 std::string shown(const nlohmann::json& value) {
@@ -23,14 +22,8 @@ std::string shown(const nlohmann::json& value) {
 }
 
 nlohmann::json parsed(const std::string& text, const std::string& source) {
-  // Deeper values are dropped when they are met: functions that recurse would exhaust the stack.
   bool deep = false;
-  const auto shallow = [&deep](int depth, nlohmann::json::parse_event_t /*event*/,
-                               const nlohmann::json& /*value*/) {
-    deep = deep || depth > kDeepestJson;
-    return depth <= kDeepestJson;
-  };
-  nlohmann::json value = nlohmann::json::parse(text, shallow, false);
+  nlohmann::json value = shallow_json<nlohmann::json>(text, &deep);
   if (deep)
     throw user_error("{} is nested more than {} deep; telar writes no such file", source, kDeepestJson);
   if (value.is_discarded()) throw user_error("{} is not JSON; it is damaged, or another file", source);

@@ -69,10 +69,10 @@ class Membership::Impl {
   /// Sends a question and waits for the reply. None if the membership ended first. Throws Error (run) when
   /// asked to stop.
   template <typename T>
-  std::optional<T> ask(members::Request request, std::optional<T>& reply, const char* what);
+  std::optional<T> ask(const members::Request& request, std::optional<T>& reply, const char* what);
   /// The same for a question that may also be answered by a lease.
   template <typename T>
-  std::optional<std::variant<T, Lease>> ask_or_lease(members::Request request, std::optional<T>& reply,
+  std::optional<std::variant<T, Lease>> ask_or_lease(const members::Request& request, std::optional<T>& reply,
                                                      const char* what);
   void wait_for_answer(Lock& lock, members::Request request, const std::function<bool()>& answered,
                        const char* what);
@@ -263,23 +263,24 @@ void Membership::Impl::send_next() {
 }
 
 template <typename T>
-std::optional<T> Membership::Impl::ask(members::Request request, std::optional<T>& reply, const char* what) {
+std::optional<T> Membership::Impl::ask(const members::Request& request, std::optional<T>& reply,
+                                       const char* what) {
   Lock lock(mutex_);
   reply.reset();
   wait_for_answer(
-      lock, std::move(request), [&] { return reply.has_value(); }, what);
+      lock, request, [&] { return reply.has_value(); }, what);
   return std::exchange(reply, std::nullopt);
 }
 
 template <typename T>
-std::optional<std::variant<T, Lease>> Membership::Impl::ask_or_lease(members::Request request,
+std::optional<std::variant<T, Lease>> Membership::Impl::ask_or_lease(const members::Request& request,
                                                                      std::optional<T>& reply,
                                                                      const char* what) {
   Lock lock(mutex_);
   reply.reset();
   replies_.lease.reset();
   wait_for_answer(
-      lock, std::move(request), [&] { return reply || (replies_.lease && *replies_.lease); }, what);
+      lock, request, [&] { return reply || (replies_.lease && *replies_.lease); }, what);
   if (reply) return *std::exchange(reply, std::nullopt);
   if (replies_.lease) return *std::exchange(replies_.lease, std::nullopt).value();
   return std::nullopt;
@@ -304,13 +305,13 @@ bool Membership::Impl::lost() const {
 bool Membership::Impl::wait_for_work() {
   members::Request request;
   request.mutable_ask_work();
-  return ask(std::move(request), replies_.work_there, "work").has_value();
+  return ask(request, replies_.work_there, "work").has_value();
 }
 
 std::optional<Lease> Membership::Impl::lease() {
   members::Request request;
   request.mutable_ask_lease();
-  return ask(std::move(request), replies_.lease, "work").value_or(std::nullopt);
+  return ask(request, replies_.lease, "work").value_or(std::nullopt);
 }
 
 std::optional<WorkSource::RoundAnswer> Membership::Impl::next_round(int64_t work,
@@ -318,13 +319,13 @@ std::optional<WorkSource::RoundAnswer> Membership::Impl::next_round(int64_t work
   members::Request request;
   request.mutable_ask_round()->set_work(work);
   request.mutable_ask_round()->mutable_leases()->Assign(leases.begin(), leases.end());
-  return ask_or_lease(std::move(request), replies_.round, "the other workers");
+  return ask_or_lease(request, replies_.round, "the other workers");
 }
 
 std::optional<Lease> Membership::Impl::wait_for_turn(int64_t work) {
   members::Request request;
   request.mutable_ask_pace()->set_work(work);
-  const auto answer = ask_or_lease(std::move(request), replies_.go_on, "the slowest worker");
+  const auto answer = ask_or_lease(request, replies_.go_on, "the slowest worker");
   const Lease* lease = answer ? std::get_if<Lease>(&*answer) : nullptr;
   return lease == nullptr ? std::nullopt : std::optional(*lease);
 }
