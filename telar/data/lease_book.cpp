@@ -127,7 +127,7 @@ const LeaseBook::Piece& LeaseBook::piece_from(int64_t step) {
   return piece->second;
 }
 
-std::map<int64_t, LeaseBook::Piece>::const_iterator LeaseBook::piece(int64_t work) const {
+LeaseBook::PiecePlace LeaseBook::piece(int64_t work) const {
   return std::ranges::find(pieces_, work, [](const auto& piece) { return piece.second.work; });
 }
 
@@ -136,11 +136,21 @@ std::optional<int64_t> LeaseBook::end_of(int64_t work) const {
   return found == pieces_.end() ? std::nullopt : std::optional(found->second.end);
 }
 
+bool LeaseBook::reported(PiecePlace piece) const {
+  if (done_before_ > piece->first) return true;
+  const auto first = done_parts_.lower_bound(piece->first);
+  return first != done_parts_.end() && first->first < piece->second.end;
+}
+
 bool LeaseBook::applied(int64_t work) const {
-  const auto found = piece(work);
-  if (found == pieces_.end() || done_before_ > found->first) return true;
-  const auto reported = done_parts_.lower_bound(found->first);
-  return reported != done_parts_.end() && reported->first < found->second.end;
+  const PiecePlace found = piece(work);
+  return found == pieces_.end() || reported(found);
+}
+
+LeaseBook::PiecePlace LeaseBook::current() const {
+  PiecePlace piece = pieces_.begin();
+  while (piece != pieces_.end() && reported(piece)) ++piece;
+  return piece;
 }
 
 std::vector<std::vector<uint32_t>> LeaseBook::holders(int64_t work) const {
@@ -161,9 +171,9 @@ int64_t LeaseBook::parts_held(uint32_t member, int64_t step) const {
 
 const LeaseBook::Held* LeaseBook::part_to_copy(uint32_t member,
                                                const std::function<bool(uint32_t)>& slow) const {
-  if (pieces_.empty() || applied(current_work()) || parts_held(member, pieces_.begin()->first) > 0)
-    return nullptr;
-  const int64_t step = pieces_.begin()->first;
+  if (current() == pieces_.end()) return nullptr;
+  const int64_t step = current()->first;
+  if (parts_held(member, step) > 0) return nullptr;
   for (const auto& [holder, leases] : held_) {
     if (parts_held(holder, step) != 1 || !slow(holder)) continue;
     for (const auto& [id, held] : leases)
@@ -176,7 +186,7 @@ std::optional<Lease> LeaseBook::copy(uint32_t member, const std::function<bool(u
   const Held* held = part_to_copy(member, slow);
   if (held == nullptr) return std::nullopt;
   copied_ = true;
-  const auto& [begin, piece] = *pieces_.begin();
+  const auto& [begin, piece] = *current();
   Lease lease{.begin = begin, .end = piece.end, .part = held->part};
   lease.works.assign(static_cast<size_t>(piece.end - begin), piece.work);
   return leased(member, std::move(lease));

@@ -93,8 +93,9 @@ class LeaseBook {
   /// The number of the last piece of work that was given out, or of the last one before.
   int64_t works() const { return works_; }
 
-  /// The first piece of work that is not done: its number, or if it has none yet, the one that it will get.
-  int64_t current_work() const { return pieces_.empty() ? works_ + 1 : pieces_.begin()->second.work; }
+  /// The first piece of work that is not applied: its number, or if it has none yet, the one that it will
+  /// get.
+  int64_t current_work() const { return current() == pieces_.end() ? works_ + 1 : current()->second.work; }
   /// Where a piece ends; none if it is done, or not known.
   std::optional<int64_t> end_of(int64_t work) const;
   /// Whether steps of the piece have been reported as done, so that it was applied as a whole; also if it is
@@ -128,8 +129,12 @@ class LeaseBook {
   bool takes_returned(std::optional<int64_t> fresh) const;
   /// The piece of work that begins at a step; a new one if there is none.
   const Piece& piece_from(int64_t step);
+  using PiecePlace = std::map<int64_t, Piece>::const_iterator;
   /// By its number; pieces_.end() if it is done or not known.
-  std::map<int64_t, Piece>::const_iterator piece(int64_t work) const;
+  PiecePlace piece(int64_t work) const;
+  bool reported(PiecePlace piece) const;
+  /// The first one that is not applied; pieces_.end(): none that was begun.
+  PiecePlace current() const;
   /// How many parts of a step the member holds.
   int64_t parts_held(uint32_t member, int64_t step) const;
   const Held* part_to_copy(uint32_t member, const std::function<bool(uint32_t)>& slow) const;

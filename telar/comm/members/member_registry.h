@@ -38,9 +38,10 @@ namespace telar {
 /// no other part of the same piece; if one is free, it loses the one that another has, too. No wait is
 /// endless as long as each member reports, asks or is lost.
 ///
-/// Pieces are done one after another. A member that holds a part of a later one asks for its turn, which
-/// comes when all earlier ones are done; then it reads the parameters. If earlier work is free, it gets that
-/// in answer.
+/// Pieces are applied one after another. A member that holds a part of a later one asks for its turn, which
+/// comes when all earlier ones are applied; then it reads the parameters. If earlier work is free, it gets
+/// that in answer. Their reports may be missing: a member that has taken over one of an applied piece
+/// (Lease::applied) may wait for a round before it makes it.
 ///
 /// In the first epoch, no work is given out before `workers` members have asked for it, or gather_seconds
 /// have passed since the first request.

@@ -45,8 +45,8 @@ class WorkSource {
   /// it is lost or the training is over.
   using RoundAnswer = std::variant<StoreRound, Lease>;
   virtual std::optional<RoundAnswer> next_round(int64_t work, const std::set<uint64_t>& leases) = 0;
-  /// Waits until this member may begin the piece of work. In rounds, all earlier ones are done then, and it
-  /// reads the parameters; or it returns a lease of earlier work. In Rhythm::free, it waits for the slowest
+  /// Waits until this member may begin the piece of work. In rounds, all earlier ones are applied then, and
+  /// it reads the parameters; or it returns a lease of earlier work. In Rhythm::free, it waits for the slowest
   /// member if there is a staleness bound.
   virtual std::optional<Lease> wait_for_turn(int64_t work) = 0;
 
