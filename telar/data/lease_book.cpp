@@ -87,7 +87,7 @@ std::optional<Lease> LeaseBook::take(uint32_t member, int64_t preferred, const C
     lease.end = lease.begin;
     const auto wanted = [&](int64_t work) {
       return lease.works.empty() || lease.works.back() == work ||
-             (several && std::ssize(lease.works) < sizes_.lease);
+             (several && std::ssize(lease.works) < sizes_.lease && !applied(lease.works.front()));
     };
     for (auto next = returned_.begin(); next != returned_.end() && wanted(next->second);
          next = returned_.find({++lease.end, lease.part})) {

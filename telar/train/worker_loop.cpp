@@ -49,10 +49,10 @@ const Batch* WorkerLoop::next_batch() {
 
 void WorkerLoop::work_on_epoch() {
   const auto start = std::chrono::steady_clock::now();
-  if (!rounds_) session_.pull();
   entries_.clear();
   begun_ = false;
   if (!take_lease()) return;
+  if (!rounds_) session_.pull();  // with all updates of the epochs before that of the lease
   while (!source_.lost() && !stopped_) {
     while (std::ssize(entries_) <= options_.prefetch && !held_ && take_lease()) {
     }

@@ -173,8 +173,13 @@ TEST(LeaseBook, APieceOfWorkIsGivenBackAndLeasedAsAWhole) {
   book.give_back(1, first.id, 2);
   book.give_back_all(2);
   const Lease rest = *book.take(3, 0);
-  expect_lease(rest, 0, 1, 6);
-  EXPECT_EQ(rest.works, (std::vector<int64_t>{41, 41, 42, 42, 42})) << "whole pieces";
+  expect_lease(rest, 0, 1, 3);
+  EXPECT_TRUE(rest.applied) << "only reports are missing";
+  EXPECT_EQ(rest.works, (std::vector<int64_t>{41, 41}));
+  const Lease whole = *book.take(3, 0);
+  expect_lease(whole, 0, 3, 6);
+  EXPECT_FALSE(whole.applied);
+  EXPECT_EQ(whole.works, (std::vector<int64_t>{42, 42, 42})) << "whole pieces";
   EXPECT_EQ(second.works, (std::vector<int64_t>{42, 42, 42}));
   EXPECT_EQ(book.works(), 43);
   expect_error([&] { book.done(3, rest.id, 2); }, {"batch 2", "before that of batch 1"});

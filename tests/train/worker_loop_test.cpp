@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
+#include <utility>
 
 #include "support/make_session.h"
 #include "support/memory_log.h"
@@ -25,6 +27,7 @@ class Script final : public WorkSource {
   bool lost() const override { return false; }
   bool wait_for_work() override { return !leases_.empty(); }
   std::optional<Lease> lease() override {
+    if (const auto happens = std::exchange(before_lease, {})) happens();
     if (leases_.empty()) return std::nullopt;
     const Lease next = leases_.front();
     leases_.pop_front();
@@ -37,6 +40,7 @@ class Script final : public WorkSource {
   void fail_all(const std::string& sentence) override { ADD_FAILURE() << sentence; }
 
   std::vector<std::pair<uint64_t, int64_t>> steps;
+  std::function<void()> before_lease;  ///< happens before the first one
 
  private:
   uint32_t id_;
@@ -122,6 +126,37 @@ std::vector<float> trained_with(const std::string& strategy, const Attributes& o
   }
   read_servers(only_store(program), {own.get()}, start);
   return start.read_state("fc1.weight");
+}
+
+/// After a worker was told that there is work, others may end the epoch, and it gets a lease of the next one.
+TEST(WorkerLoop, TheParametersAreReadWhenThereIsALease) {
+  const Cluster cluster{.devices = {DeviceSpec{}}, .servers = 1};
+  const TrainingStep step =
+      make_training_step(make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {6}, 3), {.batch = 8});
+  const DatasetPtr data = synthetic({.samples = 30, .features = {6}, .classes = 3, .seed = 3});
+  TrainerOptions training;
+  training.batch = 8;
+  training.schedule.base = 0.05;
+  const Program program = make_strategy("async_sgd")->rewrite(step, cluster);
+  std::vector<std::vector<float>> trained;
+  for (const bool late : {false, true}) {
+    LocalStoreServer server(program_updates());
+    const auto own = server.connect(0);
+    create_servers(only_store(program), {own.get()});
+    Session before(coordinator_program(program), cluster, {.seed = 2});
+    Session after(coordinator_program(program), cluster, {.seed = 5});
+    write_servers(only_store(program), {own.get()}, late ? before : after, 0);
+    Script worker(1, {{.id = 1, .epoch = 1, .begin = 0, .end = 1, .works = {5}}});
+    if (late) worker.before_lease = [&] { write_servers(only_store(program), {own.get()}, after, 0); };
+    const auto store = server.connect(worker.id());
+    const StoreAccess access{{store.get()}, {}};
+    Session session(program, cluster, {.seed = 2, .store = &access});
+    LeasedDataset batches(*data, training.batch, training.seed, training.shuffle, 1);
+    WorkerLoop(worker, session, batches, 4, training, 1).run();
+    read_servers(only_store(program), {own.get()}, before);
+    trained.push_back(before.read_state("fc1.weight"));
+  }
+  EXPECT_EQ(trained[0], trained[1]);
 }
 
 /// Of a push of several batches, some reports may be lost.
