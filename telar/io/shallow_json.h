@@ -7,9 +7,9 @@ namespace telar {
 
 constexpr int kDeepestJson = 16;
 
-/// The JSON of a text that others may have written; discarded (`is_discarded()`) where it is not JSON or has more than
-/// `kDeepestJson` levels, which sets `deep`: functions that copy or print values recurse, and would exhaust the stack.
-/// `Json`: nlohmann::json or nlohmann::ordered_json.
+/// The JSON of a text that others may have written. Discarded (`is_discarded()`) where it is not JSON or has
+/// more than `kDeepestJson` levels, which sets `deep`: functions that copy or print values recurse, and would
+/// exhaust the stack. `Json`: nlohmann::json or nlohmann::ordered_json.
 template <typename Json>
 Json shallow_json(const std::string& text, bool* deep = nullptr) {
   bool too_deep = false;

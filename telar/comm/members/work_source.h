@@ -46,8 +46,8 @@ class WorkSource {
   using RoundAnswer = std::variant<StoreRound, Lease>;
   virtual std::optional<RoundAnswer> next_round(int64_t work, const std::set<uint64_t>& leases) = 0;
   /// Waits until this member may begin the piece of work. In rounds, all earlier ones are applied then, and
-  /// it reads the parameters; or it returns a lease of earlier work. In Rhythm::free, it waits for the slowest
-  /// member if there is a staleness bound.
+  /// it reads the parameters; or it returns a lease of earlier work. In Rhythm::free, it waits for the
+  /// slowest member if there is a staleness bound.
   virtual std::optional<Lease> wait_for_turn(int64_t work) = 0;
 
   /// Ends the run for all members: for a failure that every member would meet (the loss is not finite).
