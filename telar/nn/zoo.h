@@ -17,7 +17,8 @@ namespace telar {
 ///   alexnet    dropout (0.5). torchvision's; images of at least 63×63. 61,100,840 parameters
 ///              with 1,000 classes
 ///   resnet18, resnet34, resnet50
-///              stem ("7x7": stride 2 and max pool; "3x3": stride 1, for images as small as CIFAR's).
+///              stem ("7x7": stride 2 and max pool; "3x3": stride 1, for images as small as CIFAR's),
+///              width (64, channels of the first stage).
 ///              torchvision's names and counts: 11,689,512 / 21,797,672 / 25,557,032 with 1,000 classes
 ///   lstm       hidden (128), layers (1), dropout (0, between layers), and for token ids vocabulary
 ///              (required) and embedding (128). Sample [T] i32, or [T, features] f32

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/temp_folder.h"
+#include "support/paths.h"
 #include "support/sentences.h"
 #include "telar/bench/environments.h"
 #include "telar/bench/gpu_limits.h"
@@ -115,8 +116,8 @@ class OverMpiLimits : public Products {};
 TEST_F(OverMpiLimits, MeasureAnAllReduceBetweenProcesses) {
   if (!without_mpi().empty()) GTEST_SKIP() << without_mpi();
   const auto never = [] { return false; };
-  EXPECT_GT(measure_all_reduce_between(2, TELAR_CLI, never), 1e6);
-  EXPECT_EQ(measure_all_reduce_between(2, TELAR_CLI, [] { return true; }), 0);
+  EXPECT_GT(measure_all_reduce_between(2, test::telar_program(), never), 1e6);
+  EXPECT_EQ(measure_all_reduce_between(2, test::telar_program(), [] { return true; }), 0);
   test::expect_error([&] { measure_all_reduce_between(2, "/bin/false", never); },
                      {"telar bench comm under mpirun", "exit code 1"}, Error::Kind::run);
 }

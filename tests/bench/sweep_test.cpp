@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/temp_folder.h"
+#include "support/paths.h"
 #include "support/sentences.h"
 #include "telar/bench/compare.h"
 #include "telar/bench/scaling.h"
@@ -36,8 +37,10 @@ const Figure& figure(const ResultRow& row, const std::string& name) {
 
 TEST(Compare, TrainsAJobUnderEveryStrategyAndRecommendsOne) {
   const TempFolder folder;
-  CompareOptions options{
-      TELAR_CLI, small_job(folder), {"strategy.push_every=2"}, {"single", "mirrored", "downpour:1"}};
+  CompareOptions options{test::telar_program(),
+                         small_job(folder),
+                         {"strategy.push_every=2"},
+                         {"single", "mirrored", "downpour:1"}};
   options.folder = folder / "runs";
   std::vector<size_t> curves_after;
   SweepWatch watch;
@@ -60,7 +63,7 @@ TEST(Compare, TrainsAJobUnderEveryStrategyAndRecommendsOne) {
 TEST(Compare, AnUnsuitableStrategyIsARowWithTheReason) {
   const TempFolder folder;
   CompareOptions options{
-      TELAR_CLI, small_job(folder, ", clip_norm: 1"), {}, {"single", "sync_ps", "pipeline:40"}};
+      test::telar_program(), small_job(folder, ", clip_norm: 1"), {}, {"single", "sync_ps", "pipeline:40"}};
   options.folder = folder / "runs";
   const Result result = compare_strategies(options, {});
   EXPECT_EQ(result.rows[0].impossible, "");
@@ -71,7 +74,7 @@ TEST(Compare, AnUnsuitableStrategyIsARowWithTheReason) {
 
 TEST(Compare, KeepsMeasurementsWhenStopped) {
   const TempFolder folder;
-  CompareOptions options{TELAR_CLI, small_job(folder), {}, {"single", "mirrored", "pipeline"}};
+  CompareOptions options{test::telar_program(), small_job(folder), {}, {"single", "mirrored", "pipeline"}};
   options.folder = folder / "runs";
   bool stop = false;
   SweepWatch watch;
@@ -85,7 +88,7 @@ TEST(Compare, KeepsMeasurementsWhenStopped) {
 
 TEST(Compare, ReportsMistakesBeforeAnythingRuns) {
   const TempFolder folder;
-  CompareOptions options{TELAR_CLI, small_job(folder)};
+  CompareOptions options{test::telar_program(), small_job(folder)};
   options.folder = folder / "runs";
   options.strategies = {"miror"};
   expect_error([&] { compare_strategies(options, {}); }, {"'miror'", "mirrored"});
@@ -98,7 +101,7 @@ TEST(Compare, ReportsMistakesBeforeAnythingRuns) {
 
 TEST(Scaling, ReportsTimeAndComputeTimeToTheTarget) {
   const TempFolder folder;
-  ScalingOptions options{TELAR_CLI, small_job(folder), {"training.epochs=30"}};
+  ScalingOptions options{test::telar_program(), small_job(folder), {"training.epochs=30"}};
   options.workers = {1, 2};
   options.servers = {1, 2};
   options.batches = {10};
@@ -127,7 +130,8 @@ TEST(Scaling, ReportsTimeAndComputeTimeToTheTarget) {
 
 TEST(Scaling, ReportsATargetThatIsNotReached) {
   const TempFolder folder;
-  ScalingOptions options{TELAR_CLI, small_job(folder), {"training.epochs=2", "optimizer.learning_rate=1e-9"}};
+  ScalingOptions options{
+      test::telar_program(), small_job(folder), {"training.epochs=2", "optimizer.learning_rate=1e-9"}};
   options.workers = {1};
   options.servers = {1};
   options.batches = {50};

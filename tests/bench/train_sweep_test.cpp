@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "io/temp_folder.h"
+#include "support/paths.h"
 #include "support/sentences.h"
 #include "telar/bench/environments.h"
 #include "telar/bench/limits.h"
@@ -123,7 +124,7 @@ class TrainSweep : public testing::Test {
 
   TrainSweepOptions options(std::vector<std::string> environments) const {
     TrainSweepOptions options;
-    options.program = TELAR_CLI;
+    options.program = test::telar_program();
     options.model = "mlp";
     options.data = "synthetic";
     options.batch = 8;

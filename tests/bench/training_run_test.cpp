@@ -5,6 +5,7 @@
 #include <map>
 
 #include "io/temp_folder.h"
+#include "support/paths.h"
 #include "support/sentences.h"
 #include "telar/observe/metrics_log.h"
 
@@ -24,7 +25,7 @@ TrainingStart small_training(const TempFolder& folder, std::vector<std::string> 
              "training: {epochs: 3, batch: 16}\n"
              "output: {tensorboard: false}\n");
   settings.emplace_back("strategy.threads=1");
-  return {TELAR_CLI, folder / "job.yaml", std::move(settings), folder / "runs" / "one"};
+  return {test::telar_program(), folder / "job.yaml", std::move(settings), folder / "runs" / "one"};
 }
 
 TEST(TrainingRun, HasCurvesAndFigures) {

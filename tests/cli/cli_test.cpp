@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "support/paths.h"
 #include "support/sanitizers.h"
 #include "support/sentences.h"
 
@@ -62,7 +63,7 @@ TEST_F(Cli, CheckTrainsNothing) {
 
 TEST_F(Cli, EveryExampleIsValid) {
   int examples = 0;
-  for (const auto& entry : fs::directory_iterator(TELAR_FIXTURES "/../../examples")) {
+  for (const auto& entry : fs::directory_iterator(fixtures() + "/../../examples")) {
     if (entry.path().extension() != ".yaml") continue;
     // The example of a stream needs a broker; tests/stream runs such jobs.
     const bool streams = says(read_text(entry.path()), "source: kafka");
@@ -153,10 +154,10 @@ TEST_F(Cli, ListsTheAvailableDevices) {
 
 TEST_F(Cli, CtrlCWritesACheckpointAndTheResumeCommand) {
   write_text(folder_ / "interrupt.sh",
-             "'" TELAR_CLI
-             "' train small.yaml --output run --set training.epochs=100000 >out 2>err &\n"
-             "for i in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.1; done\n"
-             "kill -INT $!; wait $!; exit $?\n");
+             "'" + telar_program() +
+                 "' train small.yaml --output run --set training.epochs=100000 >out 2>err &\n"
+                 "for i in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.1; done\n"
+                 "kill -INT $!; wait $!; exit $?\n");
   // As in an interactive shell: a background job of a script would ignore SIGINT.
   const std::string line = "cd '" + folder_.path().string() + "' && bash -m interrupt.sh 2>/dev/null";
   const int status = std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe): one thread

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "io/temp_folder.h"
+#include "support/paths.h"
 
 namespace telar::test {
 
@@ -22,8 +23,8 @@ inline CommandResult telar_in(const std::filesystem::path& folder, const std::st
   const TempFolder captured;
   const std::string out = (captured / "out").string();
   const std::string err = (captured / "err").string();
-  const std::string line = "cd '" + folder.string() + "' && " + prefix + " '" TELAR_CLI "' " + arguments +
-                           " >'" + out + "' 2>'" + err + "'";
+  const std::string line = "cd '" + folder.string() + "' && " + prefix + " '" + telar_program() + "' " +
+                           arguments + " >'" + out + "' 2>'" + err + "'";
   const int status = std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(out), read_text(err)};
 }

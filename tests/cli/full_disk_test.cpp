@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "support/paths.h"
 #include "support/sentences.h"
 
 namespace telar::test {
@@ -36,12 +37,12 @@ class FullDisk : public testing::Test {
 
 TEST_F(FullDisk, TrainingGoesOnWithoutItsLogAndSaysSoOnce) {
   write_text(folder_ / "script.sh",
-             "'" TELAR_CLI
-             "' train small.yaml --output disk/run >out 2>err & job=$!\n"
-             "for i in $(seq 600); do [ -s disk/run/metrics.jsonl ] && break; sleep 0.1; done\n"
-             "head -c 512M /dev/zero >disk/fill\n"
-             "for i in $(seq 300); do [ -s err ] && break; sleep 0.1; done; sleep 1\n"
-             "rm disk/fill; sleep 1; kill -TERM $job; wait $job; exit $?\n");
+             "'" + telar_program() +
+                 "' train small.yaml --output disk/run >out 2>err & job=$!\n"
+                 "for i in $(seq 600); do [ -s disk/run/metrics.jsonl ] && break; sleep 0.1; done\n"
+                 "head -c 512M /dev/zero >disk/fill\n"
+                 "for i in $(seq 300); do [ -s err ] && break; sleep 0.1; done; sleep 1\n"
+                 "rm disk/fill; sleep 1; kill -TERM $job; wait $job; exit $?\n");
   const std::string line = "cd '" + folder_.path().string() + "' && bash script.sh 2>/dev/null";
   const int status = std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
   const std::string err = read_text(folder_ / "err");

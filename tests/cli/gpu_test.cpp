@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cli/command.h"
+#include "support/paths.h"
 #include "support/sentences.h"
 #include "telar/device/cpu/processor_support.h"
 
@@ -68,7 +69,7 @@ class Gpu : public testing::Test {
   CommandResult telar(const std::string& arguments, const std::string& prefix = "timeout 60") const {
 #ifdef TELAR_FAKE_CUDA
     return telar_in(folder_.path(), arguments,
-                    "XDG_CACHE_HOME=. TELAR_MODULES='" TELAR_FAKE_CUDA "' " + prefix);
+                    "XDG_CACHE_HOME=. TELAR_MODULES='" + fake_cuda_folder() + "' " + prefix);
 #else
     return telar_in(folder_.path(), arguments, prefix);
 #endif

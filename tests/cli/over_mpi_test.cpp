@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "support/paths.h"
 #include "support/picture_folder.h"
 #include "support/sentences.h"
 
@@ -58,10 +59,10 @@ TEST_F(OverMpi, ProcessesTrainLikeReplicas) {
 
 TEST_F(OverMpi, ATerminationOfOneProcessEndsAllWithItsCode) {
   write_text(folder_ / "stop.sh",
-             "timeout 60 mpirun -n 2 --oversubscribe '" TELAR_CLI
-             "' train small.yaml --output $1 --set training.epochs=100000 >out 2>err & job=$!\n"
-             "for i in $(seq 300); do [ -s $1/metrics.jsonl ] && break; sleep 0.1; done\n"
-             "kill -TERM $(pgrep -f -- \"--output $1 \" | tail -n 1); wait $job\n");
+             "timeout 60 mpirun -n 2 --oversubscribe '" + telar_program() +
+                 "' train small.yaml --output $1 --set training.epochs=100000 >out 2>err & job=$!\n"
+                 "for i in $(seq 300); do [ -s $1/metrics.jsonl ] && break; sleep 0.1; done\n"
+                 "kill -TERM $(pgrep -f -- \"--output $1 \" | tail -n 1); wait $job\n");
   for (const char* run : {"first", "second", "third"}) {
     const std::string line = "cd '" + folder_.path().string() + "' && bash stop.sh " + run;
     const int status = std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
@@ -174,7 +175,7 @@ class OverMpiWithTwoViews : public OverMpi {
 
   CommandResult train() const {
     const std::string verb = " train job.yaml --output ../run";
-    return telar_in(folder_.path(), verb + " : -n 1 -wdir \"$PWD/1\" '" TELAR_CLI "'" + verb,
+    return telar_in(folder_.path(), verb + " : -n 1 -wdir \"$PWD/1\" '" + telar_program() + "'" + verb,
                     "timeout 100 mpirun --oversubscribe -n 1 -wdir \"$PWD/0\"");
   }
 

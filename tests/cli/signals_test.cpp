@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "support/paths.h"
 #include "support/sentences.h"
 
 namespace telar::test {
@@ -44,7 +45,7 @@ class Signals : public testing::Test {
   }
   std::string text(const std::string& file) const { return read_text(folder_ / file); }
 
-  const std::string telar_ = "'" TELAR_CLI "' ";
+  const std::string telar_ = "'" + telar_program() + "' ";
   const std::string train_ = telar_ + "train small.yaml --output run";
   TempFolder folder_;
 };
@@ -126,7 +127,7 @@ TEST_F(Signals, AServerEndsWithASnapshotWhenItsConnectionIsLost) {
 }
 
 TEST_F(Signals, AWovenScriptIsEndedAndItsTemporaryFileRemoved) {
-  fs::copy_file(TELAR_CORPUS "/../keras/mnist_sequential.py", folder_ / "script.py");
+  fs::copy_file(weave_corpus() + "/../keras/mnist_sequential.py", folder_ / "script.py");
   fs::create_directories(folder_ / "bin");
   write_text(folder_ / "bin" / "python3",
              "#!/bin/bash\ntrap \"exit 7\" TERM\necho started >started\nwhile :; do sleep 0.1; done\n");

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "support/paths.h"
 #include "support/sentences.h"
 
 namespace telar::test {
@@ -19,8 +20,8 @@ class WeaveCase : public testing::Test {
   }
 
   TempFolder folder_;
-#ifdef TELAR_CORPUS
-  std::string script_ = read_text(std::filesystem::path(TELAR_CORPUS) / "mlp_basic.py");
+#ifdef TELAR_WEAVE
+  std::string script_ = read_text(std::filesystem::path(weave_corpus()) / "mlp_basic.py");
 #endif
 };
 

@@ -1,7 +1,7 @@
 // Each process has its own GPU: no program may name GPU 0 for all of them.
 #include "cli/weave_case.h"
 
-#ifdef TELAR_CORPUS
+#ifdef TELAR_WEAVE
 namespace telar::test {
 namespace {
 

@@ -1,7 +1,7 @@
 // One process per host downloads a data set before any other opens it.
 #include "cli/weave_case.h"
 
-#ifdef TELAR_CORPUS
+#ifdef TELAR_WEAVE
 namespace telar::test {
 namespace {
 

@@ -1,6 +1,7 @@
 #include "cli/weave_case.h"
+#include "support/paths.h"
 
-#ifdef TELAR_CORPUS
+#ifdef TELAR_WEAVE
 namespace telar::test {
 namespace {
 
@@ -144,7 +145,7 @@ TEST_F(WeaveEpochs, ReportsWhereATrainingIsPassedOn) {
 }
 
 TEST_F(WeaveEpochs, AreNotDividedWithoutALoader) {
-  const std::string script = read_text(std::filesystem::path(TELAR_CORPUS) / "full_batch.py");
+  const std::string script = read_text(std::filesystem::path(weave_corpus()) / "full_batch.py");
   for (const char* option : {"--epochs divide", "--warmup 2"}) {
     const CommandResult result = weave(script, option);
     EXPECT_EQ(result.code, 3) << option;

@@ -2,7 +2,7 @@
 
 #include "cli/weave_case.h"
 
-#ifdef TELAR_CORPUS
+#ifdef TELAR_WEAVE
 namespace telar::test {
 namespace {
 

@@ -1,8 +1,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/weave_case.h"
+#include "support/paths.h"
 
-#ifdef TELAR_CORPUS
+#ifdef TELAR_WEAVE
 namespace telar::test {
 namespace {
 
@@ -11,7 +12,7 @@ namespace fs = std::filesystem;
 class WeaveProject : public WeaveCase {
  protected:
   void SetUp() override {
-    fs::copy(fs::path(TELAR_CORPUS) / "projects" / "package", folder_ / "project",
+    fs::copy(fs::path(weave_corpus()) / "projects" / "package", folder_ / "project",
              fs::copy_options::recursive);
   }
   std::string text(const std::string& path) const { return read_text(folder_ / path); }
@@ -27,7 +28,7 @@ TEST_F(WeaveProject, WritesACopyWithTheNecessaryFilesWoven) {
   EXPECT_TRUE(says(text("out/vision/optimizers.py"), "\"lr\": (RATE / 2) * dist.get_world_size()"));
   for (const char* same : {"vision/nets.py", "vision/config.py", "vision/metrics.py", "notes.txt"})
     EXPECT_EQ(text(std::string("out/") + same), text(std::string("project/") + same)) << same;
-  EXPECT_EQ(text("project/train.py"), read_text(fs::path(TELAR_CORPUS) / "projects/package/train.py"));
+  EXPECT_EQ(text("project/train.py"), read_text(fs::path(weave_corpus()) / "projects/package/train.py"));
 }
 
 TEST_F(WeaveProject, ChangesTheProjectItselfOnlyWhenAsked) {
@@ -61,7 +62,7 @@ TEST_F(WeaveProject, RefusesFilesThatAreLoadedAtRunTime) {
 
 TEST_F(WeaveProject, SuggestsProjectForAScriptThatImportsItsOwnFiles) {
   write_text(folder_ / "project/alone.py",
-             read_text(fs::path(TELAR_CORPUS) / "mlp_basic.py") + "from vision import config\n");
+             read_text(fs::path(weave_corpus()) / "mlp_basic.py") + "from vision import config\n");
   const CommandResult alone = telar("weave project/alone.py");
   EXPECT_EQ(alone.code, 3);
   EXPECT_TRUE(says(alone.err, "vision/__init__.py has not been read"));
@@ -69,7 +70,7 @@ TEST_F(WeaveProject, SuggestsProjectForAScriptThatImportsItsOwnFiles) {
 }
 
 TEST_F(WeaveProject, SeedsBeforeTheImportOfAFileThatUsesRandomNumbers) {
-  std::string script = read_text(fs::path(TELAR_CORPUS) / "mlp_basic.py");
+  std::string script = read_text(fs::path(weave_corpus()) / "mlp_basic.py");
   script.replace(script.find("torch.manual_seed(0)\n"), 21, "from noise import shift\n");
   write_text(folder_ / "project/alone.py", script);
   write_text(folder_ / "project/noise.py", "import torch\n\nshift = torch.randn(8)\n");

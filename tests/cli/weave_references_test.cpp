@@ -2,7 +2,7 @@
 // corpus runs references_in_containers.py, references_kept.py and late_device.py.
 #include "cli/weave_case.h"
 
-#ifdef TELAR_CORPUS
+#ifdef TELAR_WEAVE
 namespace telar::test {
 namespace {
 

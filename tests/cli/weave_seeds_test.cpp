@@ -1,7 +1,8 @@
 // Where the random numbers of the processes part. The corpus runs seed_*.py.
 #include "cli/weave_case.h"
+#include "support/paths.h"
 
-#ifdef TELAR_CORPUS
+#ifdef TELAR_WEAVE
 namespace telar::test {
 namespace {
 
@@ -53,7 +54,7 @@ TEST_F(WeaveSeeds, InEachStepAreRefused) {
 }
 
 TEST_F(WeaveSeeds, OfWorkersDiffer) {
-  std::string workers = read_text(std::filesystem::path(TELAR_CORPUS) / "seed_workers.py");
+  std::string workers = read_text(std::filesystem::path(weave_corpus()) / "seed_workers.py");
   EXPECT_TRUE(says(weave(workers).out, "np.random.seed(100 + number + 1000 * dist.get_rank())\n"));
   const std::string seed = "100 + number";
   workers.replace(workers.find(seed), seed.size(), "torch.initial_seed() % 2**32");

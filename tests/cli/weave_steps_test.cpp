@@ -2,7 +2,7 @@
 // backward_twice.py, loss_parts.py and batchnorm_twice.py.
 #include "cli/weave_case.h"
 
-#ifdef TELAR_CORPUS
+#ifdef TELAR_WEAVE
 namespace telar::test {
 namespace {
 

@@ -1,7 +1,7 @@
 // What `telar weave --verify` refuses before it starts anything. tests/weave/check_verify.py runs it.
 #include "cli/weave_case.h"
 
-#ifdef TELAR_CORPUS
+#ifdef TELAR_WEAVE
 namespace telar::test {
 namespace {
 

@@ -9,6 +9,7 @@
 
 #include "comm/members_support.h"
 #include "io/temp_folder.h"
+#include "support/paths.h"
 
 namespace telar::test {
 namespace {
@@ -20,7 +21,7 @@ constexpr char kToken[] = "0123456789abcdef";
 /// Runs scripts/certs; returns its exit code.
 int certs(const fs::path& folder, const std::string& hosts = "") {
   const std::string command =
-      fmt::format("{}/certs {} {} >/dev/null 2>&1", TELAR_SCRIPTS, folder.string(), hosts);
+      fmt::format("{}/certs {} {} >/dev/null 2>&1", scripts(), folder.string(), hosts);
   return WEXITSTATUS(std::system(command.c_str()));
 }
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "ops/run_graph.h"
+#include "support/paths.h"
 #include "telar/device/cuda.h"
 
 extern "C" void telar_cuda(telar::cuda::Functions& functions);
@@ -14,7 +15,7 @@ namespace {
 /// Makes the program load the fake module when it needs a GPU.
 class FakeModule : public testing::Environment {
  public:
-  void SetUp() override { ::setenv("TELAR_MODULES", TELAR_FAKE_CUDA, 1); }
+  void SetUp() override { ::setenv("TELAR_MODULES", fake_cuda_folder().c_str(), 1); }
 };
 const auto* const kFakeModule = testing::AddGlobalTestEnvironment(new FakeModule);
 

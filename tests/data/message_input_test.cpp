@@ -7,6 +7,7 @@
 #include "../../fuzz/message_avro_input.h"
 #include "../../fuzz/message_input.h"
 #include "../../fuzz/message_protobuf_input.h"
+#include "support/paths.h"
 #include "support/sanitizers.h"
 #include "telar/core/random.h"
 
@@ -18,7 +19,7 @@ int read_damaged_seeds(const std::string& corpus, bool (*read)(std::string_view)
   constexpr int kEach = kSanitized ? 500 : 5000;
   RandomSequence random(1, 1);
   int seeds = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(TELAR_CORPUS "/" + corpus)) {
+  for (const auto& entry : std::filesystem::directory_iterator(fuzz_corpus() + "/" + corpus)) {
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string seed{std::istreambuf_iterator<char>(file), {}};
     EXPECT_TRUE(read(seed)) << entry.path() << ": the seeds are valid";

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "support/paths.h"
 #include "support/sentences.h"
 #include "telar/core/error.h"
 #include "telar/data/dataset.h"
@@ -25,7 +26,7 @@ inline std::string fashion_mnist() {
   return std::string(root != nullptr ? root : "/usr/share/datasets") + "/fashion-mnist";
 }
 
-inline std::string fixture(const std::string& name) { return std::string(TELAR_FIXTURES) + "/data/" + name; }
+inline std::string fixture(const std::string& name) { return fixtures() + "/data/" + name; }
 
 /// A folder for the current test, removed with its content at the end.
 class TempFolder {

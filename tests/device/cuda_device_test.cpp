@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "support/gpu_cases.h"
+#include "support/paths.h"
 #include "support/sentences.h"
 #include "telar/device/cuda.h"
 #include "telar/graph/ops/activation.h"
@@ -16,9 +17,7 @@ namespace {
 class CudaDevice : public testing::Test {
  protected:
   void SetUp() override {
-#ifdef TELAR_CUDA_FOLDER
-    ::setenv("TELAR_MODULES", TELAR_CUDA_FOLDER, 1);
-#endif
+    if (!test::cuda_folder().empty()) ::setenv("TELAR_MODULES", test::cuda_folder().c_str(), 1);
     gpus_ = find_cuda_gpus();
     if (gpus_.gpus.empty()) GTEST_SKIP() << gpus_.not_found;
   }
@@ -68,13 +67,10 @@ TEST_F(CudaDevice, ThatHasTooLittleMemorySaysHowMuchWasWanted) {
 /// Uses the module of this build, or the one in the folder TELAR_CUDA_FOLDER of the environment
 /// (scripts/test names the bundle's).
 TEST(CudaModule, IsLoadedAndSaysWhyThereIsNoGpu) {
-#ifdef TELAR_CUDA_FOLDER
-  const char* folder = TELAR_CUDA_FOLDER;
-#else
-  const char* folder = std::getenv("TELAR_CUDA_FOLDER");  // NOLINT(concurrency-mt-unsafe): one thread
-  if (folder == nullptr) GTEST_SKIP() << "NOT TESTED: this build has no telar-cuda";
-#endif
-  ::setenv("TELAR_MODULES", folder, 1);
+  const char* named = std::getenv("TELAR_CUDA_FOLDER");  // NOLINT(concurrency-mt-unsafe): one thread
+  const std::string folder = test::cuda_folder().empty() && named != nullptr ? named : test::cuda_folder();
+  if (folder.empty()) GTEST_SKIP() << "NOT TESTED: this build has no telar-cuda";
+  ::setenv("TELAR_MODULES", folder.c_str(), 1);
   const CudaGpus found = find_cuda_gpus();
   if (found.gpus.empty()) {
     EXPECT_TRUE(test::says(found.not_found, "no GPU: "));

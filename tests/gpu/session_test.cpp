@@ -10,6 +10,7 @@
 
 #include "cuda/module_settings.h"
 #include "support/make_session.h"
+#include "support/paths.h"
 #include "support/sanitizers.h"
 #include "support/sentences.h"
 #include "telar/device/cuda.h"
@@ -28,12 +29,12 @@ using test::SessionSetup;
 /// Uses the fake GPUs unless the environment names a module (TELAR_MODULES).
 class SomeModule : public testing::Environment {
  public:
-  void SetUp() override { setenv("TELAR_MODULES", TELAR_FAKE_CUDA, 0); }
+  void SetUp() override { setenv("TELAR_MODULES", test::fake_cuda_folder().c_str(), 0); }
 };
 const auto* const kSomeModule = testing::AddGlobalTestEnvironment(new SomeModule);
 
 /// For behaviour that a real GPU does not show, or for which it has too much memory.
-bool on_stand_ins() { return std::string(std::getenv("TELAR_MODULES")) == TELAR_FAKE_CUDA; }
+bool on_stand_ins() { return std::string(std::getenv("TELAR_MODULES")) == test::fake_cuda_folder(); }
 bool has_two_gpus() { return find_cuda_gpus().gpus.size() > 1; }
 
 struct Network {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/temp_folder.h"
+#include "support/paths.h"
 #include "telar/core/error.h"
 
 namespace telar {
@@ -17,7 +18,7 @@ using test::read_text;
 using test::TempFolder;
 using test::write_text;
 
-const std::filesystem::path kFixtures = std::filesystem::path(TELAR_FIXTURES) / "safetensors";
+const std::filesystem::path kFixtures = std::filesystem::path(test::fixtures()) / "safetensors";
 
 std::string file_of(const std::string& header, const std::string& data) {
   uint64_t length = header.size();

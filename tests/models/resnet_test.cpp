@@ -8,6 +8,7 @@
 
 #include "support/formula_fill.h"
 #include "support/make_session.h"
+#include "support/paths.h"
 #include "support/small_team.h"
 #include "telar/graph/autodiff.h"
 #include "telar/graph/ops/accumulate.h"
@@ -24,7 +25,7 @@ using Json = nlohmann::json;
 
 const Json& cases() {
   static const Json kCases = [] {
-    std::ifstream file(TELAR_FIXTURES "/models/resnets.json");
+    std::ifstream file(fixtures() + "/models/resnets.json");
     return Json::parse(file);
   }();
   return kCases;

@@ -89,7 +89,8 @@ TEST_P(MpiMirrored, ClippingSeesTheNormOfTheWholeGradient) {
 // The weights of the formula keep ReLU inputs away from zero, and the tolerance allows for CPUs without
 // AVX-512 (see tests/strategy).
 TEST_P(MpiMirrored, SynchronisedBatchNormEqualsASingleDevice) {
-  const Model model = make_model("resnet18", {{"stem", std::string("3x3")}}, {3, 8, 8}, 10);
+  const Model model =
+      make_model("resnet18", {{"stem", std::string("3x3")}, {"width", int64_t{16}}}, {3, 8, 8}, 10);
   const StepOptions step{.batch = 7, .optimizer = SgdOptions{}};
   auto single = make_session(model, step, {});
   auto all = together(model, step, "synchronised");

@@ -1,4 +1,5 @@
 #include "telar/nn/zoo.h"
+#include "support/paths.h"
 #include "support/sentences.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ std::string complaint(const std::string& name, const Attributes& options, const 
 class TorchvisionModel : public testing::TestWithParam<std::string> {};
 
 TEST_P(TorchvisionModel, HasTheParametersOfTorchvisionInOrder) {
-  std::ifstream file(TELAR_FIXTURES "/models/parameters.json");
+  std::ifstream file(test::fixtures() + "/models/parameters.json");
   const auto expected = nlohmann::json::parse(file).at(GetParam());
   const auto parameters = parameters_of(make_model(GetParam(), {}, {3, 224, 224}, 1000));
   ASSERT_EQ(parameters.size(), expected.size());
@@ -68,6 +69,15 @@ TEST(Zoo, TheSmallStemKeepsTheImageSize) {
   const Graph graph = forward_graph(model, Mode::evaluation, 5);
   EXPECT_EQ(graph.value(graph.nodes()[0].outputs[0]).type.shape, (Shape{5, 64, 32, 32}));
   EXPECT_EQ(graph.value(graph.output("prediction")).type.shape, (Shape{5, 10}));
+}
+
+TEST(Zoo, AResidualNetworkHasTheRequestedWidth) {
+  const auto halved = count("resnet18", {{"width", int64_t{32}}}, {3, 224, 224}, 1000);
+  // Convolutions between hidden channels have a quarter of the weights, the rest a half.
+  EXPECT_EQ(count("resnet18", {{"width", int64_t{64}}}, {3, 224, 224}, 1000), 11689512);
+  EXPECT_EQ(halved, (11689512 - 1000 - 9408 - 9600 - 512000) / 4 + 9408 / 2 + 9600 / 2 + 512000 / 2 + 1000);
+  EXPECT_NE(complaint("resnet18", {{"width", int64_t{0}}}, {3, 32, 32}, 2).find("at least 1"),
+            std::string::npos);
 }
 
 TEST(Zoo, AnMlpHasTheRequestedWidths) {
@@ -136,7 +146,7 @@ TEST(Zoo, NamesTheLayerForWhichAnImageIsTooSmall) {
 
 TEST(Zoo, EveryModelIsListedWithItsOptions) {
   for (const std::string& name : model_names()) EXPECT_NO_THROW(option_names(name));
-  EXPECT_EQ(option_names("resnet34"), std::vector<std::string>{"stem"});
+  EXPECT_EQ(option_names("resnet34"), (std::vector<std::string>{"stem", "width"}));
   EXPECT_THROW(option_names("resnet33"), Error);
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "support/paths.h"
 #include "telar/observe/adwin.h"
 #include "telar/observe/page_hinkley.h"
 #include "telar/observe/stream_means.h"
@@ -17,7 +18,7 @@ constexpr double kDelta = 0.002;
 /// Sequences and where the papers' definitions find a drift: tests/fixtures/drift/make_drift.py.
 const nlohmann::json& drift_fixture() {
   static const nlohmann::json fixture =
-      nlohmann::json::parse(std::ifstream(std::string(TELAR_FIXTURES) + "/drift/drift.json"));
+      nlohmann::json::parse(std::ifstream(test::fixtures() + "/drift/drift.json"));
   return fixture;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "io/temp_folder.h"
+#include "support/paths.h"
 
 namespace telar {
 namespace {
@@ -79,12 +80,12 @@ TEST(EnergyMeter, ReadsAmdSocketsThroughHwmon) {
 TEST(EnergyMeter, AddsGpusThatHaveACounter) {
   Powercap host;
   host.set("intel-rapl:0", "package-0", 1'000'000);
-  EnergyMeter meter(host.root(), TELAR_FAKE_NVML);
+  EnergyMeter meter(host.root(), test::fake_nvml());
   EXPECT_EQ(meter.source(), "RAPL (package-0), NVML (NVIDIA Test)");
   host.set("intel-rapl:0", "package-0", 2'000'000);
   EXPECT_NEAR(*meter.joules(), 2.5, 1e-9);
   const TempFolder no_rapl;
-  EnergyMeter gpus(no_rapl.path(), TELAR_FAKE_NVML);
+  EnergyMeter gpus(no_rapl.path(), test::fake_nvml());
   EXPECT_EQ(gpus.source(), "NVML (NVIDIA Test)");
   EXPECT_EQ(gpus.missing(), "");
   EXPECT_NEAR(*gpus.joules(), 1.5, 1e-9);

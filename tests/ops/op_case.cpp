@@ -1,4 +1,5 @@
 #include "ops/op_case.h"
+#include "support/paths.h"
 
 #include <algorithm>
 #include <array>
@@ -35,7 +36,7 @@ ValueId add_loss(GraphBuilder& builder, const OpCase& op_case, const std::vector
 }
 
 std::vector<OpCase> read_cases() {
-  const std::string folder = std::string(TELAR_FIXTURES) + "/ops/";
+  const std::string folder = fixtures() + "/ops/";
   std::ifstream file(folder + "ops.json");
   const SafetensorsFile tensors(folder + "ops.safetensors");
   std::vector<OpCase> cases;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/run_graph.h"
+#include "support/paths.h"
 #include "telar/graph/ops/update.h"
 #include "telar/io/safetensors.h"
 
@@ -18,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 const json& index() {
-  static const json parsed = json::parse(std::ifstream(std::string(TELAR_FIXTURES) + "/ops/optimizers.json"));
+  static const json parsed = json::parse(std::ifstream(fixtures() + "/ops/optimizers.json"));
   return parsed;
 }
 
@@ -160,7 +161,7 @@ class OptimizerTest : public ::testing::TestWithParam<size_t> {};
 TEST_P(OptimizerTest, EqualsPyTorchForFiveSteps) {
   const json& given = index()["cases"][GetParam()];
   const std::string name = given["name"];
-  const SafetensorsFile file(std::string(TELAR_FIXTURES) + "/ops/optimizers.safetensors");
+  const SafetensorsFile file(fixtures() + "/ops/optimizers.safetensors");
   OptimizerRun run(update_graph(given));
   run.fill_parameters(file, "start");
   for (size_t step = 0; step < index()["learning_rates"].size(); ++step) {
@@ -189,7 +190,7 @@ OptimizerRun run_of(
     builder.parameter(name, {DType::f32, Shape(shape.get<std::vector<int64_t>>())});
     add(builder, name, inputs);
   }
-  const SafetensorsFile file(std::string(TELAR_FIXTURES) + "/ops/optimizers.safetensors");
+  const SafetensorsFile file(fixtures() + "/ops/optimizers.safetensors");
   OptimizerRun run(builder.build());
   run.fill_parameters(file, "start");
   run.fill_gradients(file, "gradient/0");
@@ -207,7 +208,7 @@ OptimizerRun adam_run() {
 using KerasRule = std::function<void(double& p, double g, double& a, double& b, double rate, int step)>;
 
 void expect_keras(OptimizerRun run, const KerasRule& rule) {
-  const SafetensorsFile file(std::string(TELAR_FIXTURES) + "/ops/optimizers.safetensors");
+  const SafetensorsFile file(fixtures() + "/ops/optimizers.safetensors");
   const auto start = file.read("start/weight").data;
   const auto gradient = file.read("gradient/0/weight").data;
   std::vector<double> p(start.begin(), start.end());
@@ -304,7 +305,7 @@ TEST(RunningAverage, MovesTowardsTheMeanOfTheSamples) {
   GraphBuilder builder;
   builder.parameter("weight", {DType::f32, {3, 5}});
   running_average_update(builder, "weight", builder.input("samples", {DType::f32, {1}}, false), 0.1);
-  const SafetensorsFile file(std::string(TELAR_FIXTURES) + "/ops/optimizers.safetensors");
+  const SafetensorsFile file(fixtures() + "/ops/optimizers.safetensors");
   OptimizerRun run(builder.build());
   run.fill_parameters(file, "start");
   run.fill_gradients(file, "gradient/0");

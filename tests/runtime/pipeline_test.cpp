@@ -22,7 +22,7 @@ using test::SessionSetup;
 
 Model mlp() { return make_model("mlp", {{"hidden", std::vector<int64_t>{64, 32}}}, {1, 28, 28}, 10); }
 Model lstm() { return make_model("lstm", {}, {28, 28}, 10); }
-Model resnet() { return make_model("resnet18", {{"stem", std::string("7x7")}}, {3, 32, 32}, 10); }
+Model resnet() { return make_model("resnet18", {{"width", int64_t{16}}}, {3, 32, 32}, 10); }
 
 SessionSetup pipeline(int stages, int64_t micro_batches) {
   return {.replicas = stages, .pipeline = true, .strategy = {{"micro_batches", int64_t{micro_batches}}}};

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "support/paths.h"
 #include "support/sentences.h"
 #include "telar/io/text_file.h"
 #include "telar/nn/training_step.h"
@@ -52,7 +53,7 @@ Program golden_program(const StrategyType& type, Attributes options) {
 }
 
 void expect_as_recorded(const std::string& name, const std::string& text) {
-  const std::filesystem::path file = std::filesystem::path(TELAR_FIXTURES) / "programs" / (name + ".txt");
+  const std::filesystem::path file = std::filesystem::path(test::fixtures()) / "programs" / (name + ".txt");
   if (std::getenv("TELAR_UPDATE_GOLDEN") != nullptr) std::ofstream(file) << text;
   ASSERT_TRUE(std::filesystem::exists(file))
       << file << " is missing; TELAR_UPDATE_GOLDEN=1 writes it, to be read before it is committed";

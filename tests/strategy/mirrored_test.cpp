@@ -56,7 +56,8 @@ TEST(Mirrored, ReplicasWithoutSamplesContributeNothing) {
 // images are small, so that few values are near zero. The last batch norms then have 7 values a channel, and
 // their rounding differs between oneDNN's kernels and the exchanged statistics by some 6e-6 without AVX-512.
 TEST(Mirrored, SynchronisedBatchNormEqualsASingleDevice) {
-  const Model resnet = make_model("resnet18", {{"stem", std::string("3x3")}}, {3, 8, 8}, 10);
+  const Model resnet =
+      make_model("resnet18", {{"stem", std::string("3x3")}, {"width", int64_t{16}}}, {3, 8, 8}, 10);
   const StepOptions step{.batch = 7, .optimizer = SgdOptions{}};
   const Attributes options{{"batch_norm", "synchronised"}};
   const Samples samples(7, resnet.sample, 10);

@@ -92,7 +92,8 @@ inline std::vector<GridCase> grid_cases() {
   GridCase convnet{"convnet", make_model("convnet", {}, image(1, 28), 10), image(1, 28)};
   convnet.split = {"conv1=columns", "conv2=rows", "fc1=columns", "fc2=rows"};
   GridCase alexnet{"alexnet", make_model("alexnet", {}, image(3, 64), 10), image(3, 64)};
-  GridCase resnet{"resnet18", make_model("resnet18", {}, image(3, 16), 10), image(3, 16)};
+  GridCase resnet{"resnet18", make_model("resnet18", {{"width", int64_t{16}}}, image(3, 16), 10),
+                  image(3, 16)};
   resnet.tolerance = 1e-5;
   resnet.split = {"layer1.0.conv1=columns", "layer1.0.conv2=rows", "layer4.1.conv1=columns", "fc=rows"};
   GridCase lstm{"lstm", make_model("lstm", {{"hidden", int64_t{24}}}, {9, 7}, 4), {9, 7}, 4};

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "support/paths.h"
 #include "support/sentences.h"
 #include "telar/core/error.h"
 #include "telar/train/job_checks.h"
@@ -251,7 +252,7 @@ TEST(Job, SuggestsTheKeyThatWasProbablyMeant) {
 }
 
 TEST(Job, EveryKeyAndLayerIsDocumentedAsItIs) {
-  std::ifstream file(TELAR_FIXTURES "/../../docs/job.md");
+  std::ifstream file(test::fixtures() + "/../../docs/job.md");
   const std::string doc{std::istreambuf_iterator<char>(file), {}};
   for (const std::string section : {"", "data", "optimizer", "schedule", "training", "strategy", "output"}) {
     EXPECT_TRUE(says(doc, reference_table(section))) << section;

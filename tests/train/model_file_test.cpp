@@ -7,6 +7,7 @@
 
 #include "io/temp_folder.h"
 #include "support/make_session.h"
+#include "support/paths.h"
 #include "support/sanitizers.h"
 #include "support/sentences.h"
 #include "telar/io/safetensors.h"
@@ -92,7 +93,7 @@ TEST_F(ModelFileJob, TrainsAsTheModelThatWasWrittenUnderEveryStrategy) {
 
 /// tests/fixtures/models/make_model_file.py wrote the file, and PyTorch's numbers in f64.
 TEST(ModelFileOfAnotherProgram, TrainsAsPyTorchDoes) {
-  const std::string folder = TELAR_FIXTURES "/models/from_torch";
+  const std::string folder = test::fixtures() + "/models/from_torch";
   const SafetensorsFile right(folder + ".safetensors");
   const std::vector<float> x = right.read("x").data;
   const std::vector<float> classes = right.read("label").data;

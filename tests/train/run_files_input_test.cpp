@@ -7,6 +7,7 @@
 #include "../../fuzz/run_files_input.h"
 #include "../../fuzz/server_program_input.h"
 #include "support/corpus.h"
+#include "support/paths.h"
 
 // Runs the fuzzers' corpora without the fuzzer, because scripts/fuzz needs clang and takes minutes.
 
@@ -19,7 +20,7 @@ using Reads = bool (*)(std::span<const uint8_t>);
 void run_corpus(const std::string& target, Reads reads) {
   std::mt19937 random(7);
   for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(TELAR_CORPUS) / target)) {
+       std::filesystem::directory_iterator(std::filesystem::path(test::fuzz_corpus()) / target)) {
     const std::string name = entry.path().filename().string();
     const std::vector<uint8_t> input = test::corpus(target, name);
     EXPECT_EQ(reads(input), name.starts_with("good_")) << target << "/" << name;
