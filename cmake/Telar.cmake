@@ -15,6 +15,11 @@ endif()
 
 if(TELAR_SANITIZE)
   add_compile_options(-fsanitize=${TELAR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # The address sanitizer sees accesses through null and beyond an object, too; these two checks take an eighth of the
+  # compiler's time.
+  if(TELAR_SANITIZE MATCHES "address,undefined")
+    add_compile_options(-fno-sanitize=null,object-size)
+  endif()
   add_link_options(-fsanitize=${TELAR_SANITIZE})
 endif()
 

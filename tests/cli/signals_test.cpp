@@ -126,6 +126,7 @@ TEST_F(Signals, AServerEndsWithASnapshotWhenItsConnectionIsLost) {
   EXPECT_TRUE(says(text("out"), "ending"));
 }
 
+#ifdef TELAR_WEAVE
 TEST_F(Signals, AWovenScriptIsEndedAndItsTemporaryFileRemoved) {
   fs::copy_file(weave_corpus() + "/../keras/mnist_sequential.py", folder_ / "script.py");
   fs::create_directories(folder_ / "bin");
@@ -140,6 +141,7 @@ TEST_F(Signals, AWovenScriptIsEndedAndItsTemporaryFileRemoved) {
   for (const auto& entry : fs::directory_iterator(folder_.path()))
     EXPECT_FALSE(says(entry.path().string(), ".woven-"));
 }
+#endif
 
 /// Trains with a server of its own, which is killed.
 class SignalsWithServer : public Signals {

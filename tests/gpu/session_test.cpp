@@ -52,9 +52,11 @@ Network mlp() {
           {.batch = 12, .optimizer = AdamOptions{}}};
 }
 Network convnet() {
+  constexpr int64_t kSide = kSanitized ? 4 : 8;
+  const Shape sample{1, kSide, kSide};
   return {"convnet",
-          make_model("convnet", {}, {1, 8, 8}, 10),
-          {1, 8, 8},
+          make_model("convnet", {}, sample, 10),
+          sample,
           {.batch = 12, .optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 1e-4}},
           1e-3F};
 }

@@ -90,15 +90,15 @@ TEST(Mirrored, SynchronisedBatchNormEqualsASingleDevice) {
 }
 
 TEST(Mirrored, HundredFreeStepsFollowASingleDevice) {
-  const StepOptions step{.batch = 32, .optimizer = SgdOptions{}};
+  const StepOptions step{.batch = 12, .optimizer = SgdOptions{}};
   for (const int replicas : {2, 3, 4}) {
     auto reference = make_session(convnet(), step, {});
     auto mirrored = make_session(convnet(), step, {.replicas = replicas, .mirrored = true});
     for (int64_t s = 1; s <= 100; ++s) {
-      const Samples samples(30, {1, 28, 28}, 10, static_cast<uint64_t>(s));
+      const Samples samples(11, {1, 28, 28}, 10, static_cast<uint64_t>(s));
       const StepInputs inputs{.learning_rate = 0.01F, .step = s, .epoch = 0};
-      const double a = reference->train(samples.view(), inputs).metrics[0] / 30;
-      const double b = mirrored->train(samples.view(), inputs).metrics[0] / 30;
+      const double a = reference->train(samples.view(), inputs).metrics[0] / 11;
+      const double b = mirrored->train(samples.view(), inputs).metrics[0] / 11;
       ASSERT_NEAR(a, b, 1e-5) << "step " << s << ", " << replicas << " replicas";
     }
   }
