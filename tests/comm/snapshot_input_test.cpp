@@ -4,6 +4,7 @@
 
 #include "../../fuzz/snapshot_input.h"
 #include "support/corpus.h"
+#include "support/sanitizers.h"
 
 // Runs the fuzzer's corpus without the fuzzer, because scripts/fuzz needs clang and takes minutes.
 
@@ -58,7 +59,7 @@ TEST(SnapshotInput, AnotherOptimizerIsNoDamage) {
 TEST(SnapshotInput, NoDamagedSnapshotIsAccepted) {
   std::mt19937 random(11);
   const std::string good = snapshot_seed("two_segments");
-  for (int i = 0; i < 10'000; ++i) {
+  for (int i = 0; i < (kSanitized ? 3'000 : 10'000); ++i) {
     std::string bytes = good;
     switch (random() % 5) {
       case 0: bytes.resize(random() % bytes.size()); break;

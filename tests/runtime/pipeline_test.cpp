@@ -5,6 +5,7 @@
 #include "runtime/models.h"
 #include "support/formula_fill.h"
 #include "support/make_session.h"
+#include "support/sanitizers.h"
 #include "support/sentences.h"
 #include "telar/device/cpu/processor_support.h"
 #include "telar/nn/layers.h"
@@ -98,7 +99,7 @@ TEST(Pipeline, HundredFreeStepsFollowASingleDevice) {
   auto reference = make_session(convnet(), step, {});
   auto two = make_session(convnet(), step, pipeline(2, 4));
   auto three = make_session(convnet(), step, pipeline(3, 4));
-  for (int64_t s = 1; s <= 100; ++s) {
+  for (int64_t s = 1; s <= (test::kSanitized ? 10 : 100); ++s) {
     const Samples samples(11, {1, 28, 28}, 10, static_cast<uint64_t>(s));
     const StepInputs inputs{.learning_rate = 0.01F, .step = s, .epoch = 0};
     const double expected = reference->train(samples.view(), inputs).metrics[0] / 11;

@@ -5,6 +5,7 @@
 
 #include "support/formula_fill.h"
 #include "support/make_session.h"
+#include "support/sanitizers.h"
 #include "telar/nn/zoo.h"
 
 namespace telar {
@@ -94,7 +95,7 @@ TEST(Mirrored, HundredFreeStepsFollowASingleDevice) {
   for (const int replicas : {2, 3, 4}) {
     auto reference = make_session(convnet(), step, {});
     auto mirrored = make_session(convnet(), step, {.replicas = replicas, .mirrored = true});
-    for (int64_t s = 1; s <= 100; ++s) {
+    for (int64_t s = 1; s <= (test::kSanitized ? 10 : 100); ++s) {
       const Samples samples(11, {1, 28, 28}, 10, static_cast<uint64_t>(s));
       const StepInputs inputs{.learning_rate = 0.01F, .step = s, .epoch = 0};
       const double a = reference->train(samples.view(), inputs).metrics[0] / 11;
