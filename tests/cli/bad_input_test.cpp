@@ -133,9 +133,14 @@ TEST_F(BadInput, Addresses) {
   for (const char* arguments :
        {"train job.yaml --output ", "train job.yaml --check --output ", "train job.yaml --resume --output ",
         "train job.yaml --set output.folder=", "train job.yaml --output new --summary ",
-        "train job.yaml --output new --profile ", "train ", "predict run ", "evaluate run --summary ",
-        "serve --snapshots ", "bench scaling job.yaml --output ", "bench scaling --output "})
+        "train job.yaml --output new --profile ", "train ", "serve --snapshots ",
+        "bench scaling job.yaml --output ", "bench scaling --output "})
     expect_refused(arguments + address, {address + " is an address", "mount the storage"});
+  for (const char* arguments : {"predict run ", "evaluate run --summary "}) {
+    const CommandResult refused = telar(arguments + address);
+    EXPECT_EQ(refused.code, 2) << arguments;
+    EXPECT_TRUE(says(refused.err, address + " is an address")) << arguments;
+  }
   expect_refused("train job.yaml --set data.path=" + address, {"data.path: " + address + " is an address"});
   expect_refused(
       "train job.yaml --set data.source=npy --set data.path=x.npy --set data.label_path=" + address,
