@@ -192,7 +192,10 @@ FoundCheckpoint find_trained(const fs::path& run_or_checkpoint, bool best) {
     throw user_error("{} is neither a run folder nor a checkpoint", run_or_checkpoint.string());
   }
   std::optional<FoundCheckpoint> found = newest_checkpoint(checkpoints);
-  if (!found) throw user_error("the run in {} has no checkpoint yet", run_or_checkpoint.string());
+  if (!found)
+    throw user_error(
+        "the run in {} has no checkpoint yet; if it was stopped before the first one, telar train {} --resume trains it",
+        run_or_checkpoint.string(), run_or_checkpoint.string());
   if (!best) return *found;
   found->path = checkpoint_path(checkpoints, found->state.best_step);
   if (!found->state.best || !fs::exists(found->path)) {
