@@ -140,10 +140,18 @@ class Run {
     if (!opened_.data.spread) opened_.record = data_record(job_.data, opened_.data);
     RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
     try {
+      return lead_and_record(folder, session, trainer);
+    } catch (...) {
+      if (trainer.state().step == 0) folder.discard_if_new();
+      throw;
+    }
+  }
+
+  RunSummary lead_and_record(const RunFolder& folder, Session& session, Trainer& trainer) {
+    try {
       return lead_in(folder, session, trainer);
     } catch (const std::exception& error) {
       if (trainer.times().steps() > 0) write_failure(folder, trainer, error.what());
-      if (trainer.state().step == 0) folder.discard_if_new();
       throw;
     }
   }
