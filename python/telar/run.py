@@ -62,7 +62,7 @@ def predict(run, x, best=False, **overrides):
     or anything with DLPack, [N, ...]. Returns float32 [N, classes], or [N, values] of a model without classes.
     Raises telar.Error.
     """
-    array = as_numbers(x, "x")
+    array = numpy.ascontiguousarray(as_numbers(x, "x"))  # a DataFrame's columns may be in Fortran's order
     with tempfile.TemporaryDirectory() as folder:
         samples, table = os.path.join(folder, "x.npy"), os.path.join(folder, "predictions.csv")
         numpy.save(samples, array)

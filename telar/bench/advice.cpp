@@ -10,7 +10,7 @@ namespace telar::bench {
 
 namespace {
 
-/// A simpler way may take this multiple of the fastest time if the spread does not distinguish the two.
+/// A simpler way may take this multiple of the fastest time.
 constexpr double kNear = 1.1;
 
 /// A contender, with the values that are compared.
@@ -89,13 +89,13 @@ std::string advice(const std::vector<Learned>& contenders, const Judges& judges)
   std::vector<Entry> worse;
   for (const Entry& entry : all) (entry.accuracy >= best - noise ? good : worse).push_back(entry);
   const Entry fastest = fastest_of(good);
-  std::vector<Entry> alike;   // as fast
+  std::vector<Entry> alike;   // as fast, or hardly slower
   std::vector<Entry> unsure;  // more than slightly slower, but within the spread
   std::vector<Entry> slower;
   for (const Entry& entry : good) {
     const bool overlaps = entry.seconds.overlaps(fastest.seconds);
     const bool near = entry.seconds.median <= kNear * fastest.seconds.median;
-    (!overlaps ? slower : near ? alike : unsure).push_back(entry);
+    (near ? alike : overlaps ? unsure : slower).push_back(entry);
   }
   const Entry chosen = alike.front();
   alike.erase(alike.begin());
@@ -104,8 +104,8 @@ std::string advice(const std::vector<Learned>& contenders, const Judges& judges)
       "Choose {}: it reached an accuracy of {:.2f}, which all reached, after {} of training ({:.0f} images/s)",
       chosen.name, common, time_text(chosen), chosen.rate);
   if (!alike.empty()) {
-    text += fmt::format(". These differ from it by no more than the spread: {}; {} is the simplest",
-                        names_of(alike), chosen.name);
+    text += fmt::format(". These differ by less than {:.0f} % or the spread: {}; {} is the simplest",
+                        100 * (kNear - 1), names_of(alike), chosen.name);
   }
   if (!unsure.empty()) {
     text += fmt::format(
@@ -124,9 +124,15 @@ std::string advice(const std::vector<Learned>& contenders, const Judges& judges)
   }
   const bool once = std::all_of(contenders.begin(), contenders.end(),
                                 [](const Learned& one) { return one.rounds.size() == 1; });
-  if (once)
+  const bool unknown =
+      std::ranges::any_of(all, [](const Entry& entry) { return entry.seconds.least == entry.seconds.most; });
+  if (once && unknown) {
+    text +=
+        " A training of one epoch has no spread, so these differences may be chance (--rounds 3 trains each three times).";
+  } else if (once) {
     text +=
         " Each was trained once, so the spread is that of its epochs (--rounds 3 trains each three times).";
+  }
   return text;
 }
 

@@ -11,10 +11,10 @@ namespace telar::bench {
 /// at it. 0 if one of them has no accuracy.
 double common_accuracy(const std::vector<Learned>& contenders);
 
-/// Recommends one of several ways to train a job, with reasons, as sentences. The recommended one reached the
-/// common accuracy first, among those whose final accuracy equals the best except for chance. If several
-/// overlap in time and take at most 1.1 times as long, it is the first of them in the given order, so list
-/// the simplest first. The text names differences that are within the spread.
+/// Recommends one of several ways to train a job, with reasons, as sentences. The recommended one reached
+/// the common accuracy first, among those whose final accuracy equals the best except for chance. If several
+/// take at most 1.1 times as long, it is the first of them in the given order, so list the simplest first.
+/// The text names differences that are within the spread, and says if the spread is not known.
 std::string advice(const std::vector<Learned>& contenders, const Judges& judges);
 
 }  // namespace telar::bench

@@ -59,8 +59,10 @@ Contender parse(const std::string& text, int workers) {
 int64_t count_of(const Contender& contender) {
   const StrategyType& type = contender.type();
   if (contender.over_mpi()) return 1;
-  const Attributes defaults = completed(type.name, type.options, {{type.count, int64_t{1}}});
-  return std::max<int64_t>(1, contender.workers / worker_count(type, defaults));
+  const auto count = std::ranges::find(type.options, type.count, &Option::name);
+  const auto least = static_cast<int64_t>(std::max(1.0, count->rule.least));
+  const Attributes defaults = completed(type.name, type.options, {{type.count, least}});
+  return std::max(least, least * contender.workers / worker_count(type, defaults));
 }
 
 std::vector<std::string> strategy_settings(const Contender& contender) {

@@ -1,5 +1,7 @@
 #include "telar/bench/curve.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -27,7 +29,8 @@ CurvePoint step_point(const Line& record) {
 
 CurvePoint epoch_point(const Line& record) {
   CurvePoint point = step_point(record);
-  const std::string part = record.contains("validation_loss") ? "validation_" : "train_";
+  point.validation = record.contains("validation_loss");
+  const std::string part = point.validation ? "validation_" : "train_";
   point.loss = number_of(record, part + "loss");
   point.accuracy = number_of(record, part + "accuracy");
   return point;
@@ -35,27 +38,31 @@ CurvePoint epoch_point(const Line& record) {
 
 using Points = std::vector<std::pair<double, double>>;
 
-/// Reduces the points to at most kMost, each the mean of consecutive points.
+/// Reduces the points to at most kMost: the lowest and the highest of each of equally many consecutive ones,
+/// and the last.
 Points thinned(const Points& points) {
   constexpr size_t kMost = 400;
+  constexpr size_t kParts = (kMost - 1) / 2;
   if (points.size() <= kMost) return points;
   Points thin;
-  for (size_t i = 0; i < kMost; ++i) {
-    const size_t begin = i * points.size() / kMost;
-    const size_t end = (i + 1) * points.size() / kMost;
-    double sum = 0;
-    for (size_t p = begin; p < end; ++p) sum += points[p].second;
-    thin.emplace_back(points[end - 1].first, sum / static_cast<double>(end - begin));
+  const auto y = [](const auto& point) { return point.second; };
+  for (size_t i = 0; i < kParts; ++i) {
+    const auto begin = points.begin() + static_cast<std::ptrdiff_t>(i * points.size() / kParts);
+    const auto end = points.begin() + static_cast<std::ptrdiff_t>((i + 1) * points.size() / kParts);
+    const auto [least, most] = std::ranges::minmax_element(begin, end, {}, y);
+    thin.push_back(std::min(*least, *most));  // the earlier one
+    if (least != most) thin.push_back(std::max(*least, *most));
   }
+  if (thin.back() != points.back()) thin.push_back(points.back());
   return thin;
 }
 
 using Quantity = std::optional<double> CurvePoint::*;
 
-Points points_of(const std::vector<CurvePoint>& curve, double CurvePoint::*x, Quantity y) {
+Points points_of(const std::vector<CurvePoint>& curve, double CurvePoint::*x, Quantity y, bool validation) {
   Points points;
   for (const CurvePoint& point : curve)
-    if (point.*y) points.emplace_back(point.*x, *(point.*y));
+    if (point.*y && point.validation == validation) points.emplace_back(point.*x, *(point.*y));
   return thinned(points);
 }
 
@@ -93,6 +100,7 @@ std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, Trai
     const char* label;
     std::vector<CurvePoint> TrainingCurve::*points;
     Quantity quantity;
+    bool validation = false;
   };
   struct Against {
     const char* title;
@@ -102,7 +110,9 @@ std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, Trai
   std::vector<Chart> charts;
   for (const Kind& kind :
        {Kind{"Training loss", "training loss", &TrainingCurve::steps, &CurvePoint::loss},
-        Kind{"Accuracy after each epoch", "accuracy", &TrainingCurve::epochs, &CurvePoint::accuracy},
+        Kind{"Validation accuracy after each epoch", "accuracy", &TrainingCurve::epochs,
+             &CurvePoint::accuracy, true},
+        Kind{"Training accuracy of each epoch", "accuracy", &TrainingCurve::epochs, &CurvePoint::accuracy},
         Kind{"Loss of new samples (window)", "loss", &TrainingCurve::steps, &CurvePoint::window_loss},
         Kind{"Accuracy of new samples (window)", "accuracy", &TrainingCurve::steps,
              &CurvePoint::window_accuracy}}) {
@@ -111,7 +121,7 @@ std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, Trai
       Chart chart{
           fmt::format("{} against {}", kind.title, against.title), against.axis, {kind.label, ""}, {}};
       for (const auto& [name, curve] : named) {
-        Points points = points_of(curve.*kind.points, against.x, kind.quantity);
+        Points points = points_of(curve.*kind.points, against.x, kind.quantity, kind.validation);
         if (!points.empty()) chart.curves.push_back({name, std::move(points)});
       }
       if (!chart.curves.empty()) charts.push_back(std::move(chart));

@@ -20,6 +20,7 @@ struct CurvePoint {
   std::optional<double> accuracy;
   std::optional<double> window_loss;  ///< windowed means of a step on a stream
   std::optional<double> window_accuracy;
+  bool validation = false;  ///< loss and accuracy of an epoch are those of its validation samples
 };
 
 /// The contents of a run's metrics.jsonl.
@@ -33,10 +34,10 @@ struct TrainingCurve {
 /// Throws Error (user) with the line number if a line does not have the format that `telar train` writes.
 TrainingCurve read_curve(const std::filesystem::path& folder);
 
-/// Charts of the training loss, of the accuracy after each epoch, and of the windowed means of streams, over
-/// samples and over seconds. A chart
-/// has one line per curve; charts without data are left out. Lines of long runs are reduced to a few hundred
-/// points by averaging.
+/// Charts of the training loss, of the accuracy after each epoch (validation and training apart), and of the
+/// windowed means of streams, over samples and over seconds. A chart has one line per curve; charts without
+/// data are left out. Of long runs, a line has a few hundred points: the lowest and the highest of equal
+/// parts, so that no peak is lost.
 std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, TrainingCurve>>& named);
 
 /// Follows the curve of a run in progress. It reads only what was added since the last call, and of the steps

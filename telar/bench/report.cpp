@@ -42,12 +42,20 @@ struct Run {
   std::string name;
   Json summary;
   TrainingCurve curve;
+  bool by_job = true;  ///< false: by Python's fit, which writes no summary
 };
+
+/// A pipeline has stages; that its only replica is one says nothing of them.
+Json replicas_of(const Json& summary) {
+  const Json replicas = number_of(summary, "replicas");
+  return summary.contains("bubble_formula") && replicas == 1 ? Json() : replicas;
+}
 
 Run read_run(const fs::path& folder) {
   Run run;
   run.name =
       folder.filename().empty() ? folder.parent_path().filename().string() : folder.filename().string();
+  run.by_job = fs::exists(folder / "job.yaml");
   if (fs::exists(folder / "summary.json"))
     run.summary = shallow_json<Json>(read_text(folder / "summary.json"));
   if (!run.summary.is_object()) run.summary = Json::object();
@@ -65,11 +73,12 @@ Json section_of_runs(const std::vector<Run>& runs) {
       {"rows", Json::array()}};
   for (const Run& run : runs) {
     const Json& s = run.summary;
-    table["rows"].push_back({run.name, text_of(s, "strategy", "—"), number_of(s, "replicas"),
-                             text_of(s, "outcome", "not ended"), number_of(s, "test_accuracy"),
-                             number_of(s, "test_loss"), number_of(s, "images_per_second"),
-                             number_of(s, "step_ms_median"), number_of(s, "seconds"),
-                             scaled(number_of(s, "peak_memory_bytes"), 1e-6), number_of(s, "staleness")});
+    table["rows"].push_back({run.name, text_of(s, "strategy", "—"), replicas_of(s),
+                             text_of(s, "outcome", run.by_job ? "not ended" : "—"),
+                             number_of(s, "test_accuracy"), number_of(s, "test_loss"),
+                             number_of(s, "images_per_second"), number_of(s, "step_ms_median"),
+                             number_of(s, "seconds"), scaled(number_of(s, "peak_memory_bytes"), 1e-6),
+                             number_of(s, "staleness")});
   }
   std::vector<std::pair<std::string, TrainingCurve>> curves;
   for (const Run& run : runs) curves.emplace_back(run.name, run.curve);
@@ -110,9 +119,10 @@ std::string report_page(const std::vector<fs::path>& sources, const std::string&
   const auto add = [&](const fs::path& source) {
     if (fs::is_directory(source)) {
       require_no_part_of_run(source);
-      if (!fs::exists(source / "job.yaml") || !fs::exists(source / "metrics.jsonl"))
-        throw user_error("{} is not a run folder; it must contain job.yaml and metrics.jsonl",
-                         source.string());
+      if (!fs::exists(source / "metrics.jsonl"))
+        throw user_error(
+            "{} is not a run folder; it must contain metrics.jsonl, as telar train and Python's fit write it",
+            source.string());
       runs.push_back(read_run(source));
       return;
     }

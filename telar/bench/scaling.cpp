@@ -6,6 +6,7 @@
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/io/atomic_file.h"
+#include "telar/io/disk.h"
 #include "telar/observe/activity.h"
 #include "telar/observe/process.h"
 #include "telar/observe/progress_text.h"
@@ -120,7 +121,7 @@ class Scaling {
     job_ = options_.job;
     if (job_.empty()) {
       job_ = options_.folder / "job.yaml";
-      fs::create_directories(options_.folder);
+      make_folder(options_.folder);
       write_file(job_, kJob);
     }
   }

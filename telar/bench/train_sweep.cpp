@@ -12,6 +12,7 @@
 #include "telar/core/error.h"
 #include "telar/data/source.h"
 #include "telar/io/atomic_file.h"
+#include "telar/io/disk.h"
 #include "telar/io/temporary_folder.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
@@ -121,7 +122,7 @@ class TrainSweep {
     std::optional<TemporaryFolder> temporary;  // the run of a large model takes hundreds of megabytes
     const fs::path base = options_.folder.empty() ? temporary.emplace("telar-bench").path() : options_.folder;
     const std::string file = fmt::format("{}-{}", precision, environment.name);
-    fs::create_directories(base);
+    make_folder(base);
     write_file(base / "job.yaml", job_);
     TrainingStart start{options_.program, base / "job.yaml",     options_.settings,
                         base / file,      environment.processes, {}};

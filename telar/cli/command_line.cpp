@@ -34,7 +34,9 @@ void check_option(const CLI::App& verb, const std::string& name, const std::stri
   for (const CLI::Option* one : verb.get_options())
     for (const std::string& known_name : one->get_lnames()) known.push_back("--" + known_name);
   if (std::find(known.begin(), known.end(), option) != known.end()) return;
-  throw user_error("{} has no option {}{}; see {} --help", name, option, hint(option, known), name);
+  const bool of_job = std::find(known.begin(), known.end(), "--set") != known.end();
+  throw user_error("{} has no option {}{}; see {} --help{}", name, option, hint(option, known), name,
+                   of_job ? "; keys of the job are given as --set training.epochs=3 (docs/job.md)" : "");
 }
 
 /// Throws Error (user) for the first verb or long option that does not exist. (CLI11 would first report a

@@ -10,6 +10,7 @@
 #include "telar/comm/store/store_server.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
+#include "telar/io/disk.h"
 #include "telar/observe/service_log.h"
 #include "telar/runtime/server_update.h"
 
@@ -51,7 +52,7 @@ int serve(const ServeArguments& arguments) {
   options.shared_memory = !arguments.no_shared_memory;
   options.make_update = program_updates();
   options.say = [&log](const std::string& text) { log.line(text); };
-  if (!options.snapshots.empty()) std::filesystem::create_directories(options.snapshots);
+  if (!options.snapshots.empty()) make_folder(options.snapshots);
   {
     const StoreServer server(options);
     if (!arguments.address_file.empty()) write_file(arguments.address_file, server.address() + "\n");

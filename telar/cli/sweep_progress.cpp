@@ -9,6 +9,7 @@
 #include "telar/cli/table.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
+#include "telar/io/disk.h"
 #include "telar/observe/terminal.h"
 
 namespace telar::cli {
@@ -39,6 +40,7 @@ void SweepProgress::show(const std::string& text, bool last) {
 }
 
 fs::path experiment_folder(const std::string& given, const std::string& name) {
+  require_local(given);
   fs::path folder = given;
   for (int number = 1; given.empty() && (folder.empty() || fs::exists(folder)); ++number)
     folder = fs::path("runs") / fmt::format("{}-{}", name, number);
@@ -58,7 +60,7 @@ bench::SweepWatch watch_sweep(SweepProgress& progress, std::function<bool()> sto
   watch.progress = [&progress](const bench::CurvePoint& newest) { progress.progress(newest); };
   watch.ended = [&progress](const std::string& how) { progress.ended(how); };
   watch.measured = [folder](const bench::Result& result) {
-    fs::create_directories(folder);  // if nothing could be measured, no run has created it
+    make_folder(folder);  // if nothing could be measured, no run has created it
     write_file(folder / "result.json", bench::json_text(result));
     write_file(folder / "report.html", bench::report_page(result));
   };

@@ -11,6 +11,7 @@
 #include "telar/data/files.h"
 #include "telar/data/source.h"
 #include "telar/io/atomic_file.h"
+#include "telar/io/disk.h"
 #include "telar/observe/progress.h"
 #include "telar/observe/stop_request.h"
 #include "telar/train/job_reader.h"
@@ -60,6 +61,8 @@ Job job_of(const TrainArguments& arguments) {
   Job job = read_job(run_folder ? path / "job.yaml" : path, arguments.overrides);
   if (run_folder) job.output.folder = path.string();
   if (!arguments.output.empty()) job.output.folder = arguments.output;
+  for (const std::string& path : {job.output.folder, arguments.summary, arguments.profile.file})
+    require_local(path);
   if (run_folder && !arguments.resume && !arguments.check && arguments.output.empty()) {
     throw user_error(
         "{} is a run folder; resume the run with --resume, or train its job again in another folder with --output",

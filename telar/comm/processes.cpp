@@ -1,6 +1,8 @@
 #include "telar/comm/processes.h"
 
 #include <array>
+#include <cstdlib>
+#include <utility>
 
 #include "telar/core/error.h"
 
@@ -32,6 +34,18 @@ void Processes::require_same(const std::string& text, const std::string& what) {
   broadcast(first);
   const int different = lowest(first == text ? size() : rank());
   if (different < size()) throw user_error("rank {} differs from rank 0 in {}", different, what);
+}
+
+void require_started_alone(const std::string& why) {
+  // They count the processes of this step. Those of the allocation (SLURM_NTASKS) are also in the environment
+  // of a batch script, which is one process.
+  constexpr std::array<std::pair<const char*, const char*>, 3> kLaunchers = {
+      {{"OMPI_COMM_WORLD_SIZE", "mpirun"}, {"SLURM_STEP_NUM_TASKS", "srun"}, {"PMI_SIZE", "mpiexec"}}};
+  for (const auto& [variable, launcher] : kLaunchers) {
+    const char* count = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): one thread
+    if (count == nullptr || std::string(count) == "1") continue;
+    throw user_error("{} has started {} processes ({}), but {}", launcher, count, variable, why);
+  }
 }
 
 }  // namespace telar

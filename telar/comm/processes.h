@@ -87,10 +87,15 @@ class Processes {
 bool can_join_processes();
 
 /// Returns the processes among which this one was started; null if it was started alone. Call once per
-/// process. Throws Error (user) if it was started by MPI and this build has no MPI.
+/// process. Throws Error (user) if it was started as one of several and cannot join them: this build has no
+/// MPI, or the launcher belongs to another MPI.
 ///
 /// Until all processes have joined, a missing one cannot be named. If joining takes 28 s, `late` is called on
 /// another thread with an Error (run) that reports so; it may end this process.
 std::unique_ptr<Processes> join_processes(std::function<void(const Error&)> late = {});
+
+/// Throws Error (user) with `why` if a launcher's variables say that it has started several processes: each
+/// would train on its own.
+void require_started_alone(const std::string& why);
 
 }  // namespace telar

@@ -14,6 +14,11 @@ constexpr int64_t kDamagedInRow = 1000;
 
 }  // namespace
 
+std::string_view value_of(const Message& message) {
+  if (message.null) throw user_error("the message has no value (null), as those that delete a key");
+  return message.value;
+}
+
 void DamagedMessages::leave_out(int partition, const Message& message, const std::string& reason, bool counts,
                                 bool sends) {
   const std::string damage =
@@ -36,7 +41,8 @@ void DamagedMessages::send(int partition, const Message& message, const std::str
                           .headers = {{"telar.topic", topic_},
                                       {"telar.partition", std::to_string(partition)},
                                       {"telar.offset", std::to_string(message.offset)},
-                                      {"telar.reason", reason}}};
+                                      {"telar.reason", reason}},
+                          .null = message.null};
   if (!sink.publish(partition % sink.partitions(), letter)) throw ReadStopped();
   sent_ = true;
 }

@@ -4,11 +4,16 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "telar/data/message_log.h"
 
 namespace telar {
+
+/// The value of a message. Throws Error (user) if it has none: an empty value can be a sample (in protobuf,
+/// of defaults), a missing one cannot.
+std::string_view value_of(const Message& message);
 
 struct DamageOptions {
   bool skip = false;  ///< damaged messages are left out; otherwise they are an error

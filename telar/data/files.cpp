@@ -17,6 +17,7 @@
 
 #include "telar/core/error.h"
 #include "telar/core/shape.h"
+#include "telar/io/disk.h"
 #include "telar/observe/process.h"
 
 namespace telar {
@@ -67,6 +68,7 @@ size_t OpenFile::read(const std::string& path, uint64_t offset, std::span<std::b
 }
 
 uint64_t file_size_of(const std::string& path) {
+  require_local(path);
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) throw user_error("{}: there is no such file", path);

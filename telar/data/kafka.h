@@ -21,8 +21,11 @@ struct KafkaTopic {
   std::vector<std::string> settings;
 };
 
-/// Throws Error (user) for a key that is ours to set, and for a password or key in plain text, which would be
-/// stored with the job. Messages contain no values.
+/// Throws Error (user) for addresses with a password, which would be stored with the job. Messages contain no
+/// values.
+void check_brokers(const std::string& brokers);
+/// Throws Error (user) for a key that is ours to set, and for a password or key in plain text, also within an
+/// address.
 void check_kafka_settings(const std::vector<std::string>& settings);
 
 /// The value of a setting, with "env:" and "file:" resolved. Throws Error (user), without the value.

@@ -35,6 +35,15 @@ bool is_secret(std::string_view key) {
                              [&](std::string_view word) { return key.find(word) != std::string_view::npos; });
 }
 
+/// Whether an address has a user and a password: "https://user:password@host".
+bool has_password(std::string_view address) {
+  const size_t scheme = address.find("://");
+  if (scheme != std::string_view::npos) address.remove_prefix(scheme + 3);
+  address = address.substr(0, address.find('/'));
+  const std::string_view user = address.substr(0, address.find_last_of('@'));
+  return user.size() < address.size() && user.find(':') != std::string_view::npos;
+}
+
 /// A value that the job names, but does not contain.
 bool is_elsewhere(std::string_view value) {
   return value.starts_with(kFromEnvironment) || value.starts_with(kFromFile);
@@ -73,6 +82,17 @@ KafkaSetting kafka_setting(const std::string& setting) {
   return split;
 }
 
+void check_brokers(const std::string& brokers) {
+  std::string_view rest = brokers;
+  while (!rest.empty()) {
+    const size_t end = rest.find(',');
+    if (has_password(rest.substr(0, end)))
+      throw user_error(
+          "data.brokers: an address has a password, which the run folder would store; give HOST:PORT, and sasl.username and sasl.password (as env:NAME or file:PATH) in data.kafka");
+    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+  }
+}
+
 void check_kafka_settings(const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) {
     const size_t colon = setting.find(": ");
@@ -83,6 +103,10 @@ void check_kafka_settings(const std::vector<std::string>& settings) {
     if (is_secret(key) && !is_elsewhere(value))
       throw user_error(
           "data.kafka: {} is a secret, which the run folder would store; write env:NAME or file:PATH instead of its value",
+          key);
+    if (value.find("://") != std::string_view::npos && has_password(value) && !is_elsewhere(value))
+      throw user_error(
+          "data.kafka: the address in {} has a password, which the run folder would store; write env:NAME or file:PATH instead of the address",
           key);
   }
 }

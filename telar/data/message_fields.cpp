@@ -16,12 +16,22 @@ void require_count(size_t found, size_t needed, std::string_view what) {
 
 }  // namespace
 
+FieldLengths::FieldLengths(const MessageFormat& format) : names_(format.fields) {
+  if (std::ssize(names_) == format.spec.features.elements()) lengths_.assign(names_.size(), 1);
+}
+
+Error FieldLengths::other_length(size_t field, size_t length) const {
+  return user_error("the field '{}' has {} number{}, but {} in all other messages", names_[field], length,
+                    length == 1 ? "" : "s", lengths_[field]);
+}
+
 MessageFields::MessageFields(const MessageFormat& format)
     : spec_(format.spec),
       vocabulary_(format.vocabulary),
       names_(fields_of(format)),
       features_(format.fields.size()),
-      numbers_(names_.size()) {
+      numbers_(names_.size()),
+      lengths_(format) {
   // One field may have all of the features' numbers.
   for (Numbers& numbers : numbers_) numbers.most = static_cast<size_t>(spec_.features.elements());
   if (format.labelled)
@@ -32,7 +42,7 @@ void MessageFields::clear() {
   for (Numbers& numbers : numbers_) numbers.values.clear();
 }
 
-void MessageFields::write(std::span<std::byte> features, std::span<std::byte> label) const {
+void MessageFields::write(std::span<std::byte> features, std::span<std::byte> label) {
   const bool tokens = spec_.dtype == DType::i32;
   size_t sum = 0;
   for (size_t f = 0; f < features_; ++f) sum += numbers_[f].values.size();
@@ -50,6 +60,7 @@ void MessageFields::write(std::span<std::byte> features, std::span<std::byte> la
   }
   if (tokens) require_tokens(as_ints(features), vocabulary_);
   if (features_ < numbers_.size()) write_label(label);
+  lengths_.require([this](size_t field) { return numbers_[field].values.size(); });
 }
 
 void MessageFields::write_label(std::span<std::byte> label) const {

@@ -4,9 +4,33 @@
 #include <string>
 #include <vector>
 
+#include "telar/core/error.h"
 #include "telar/data/message_format.h"
 
 namespace telar {
+
+/// How many numbers each field of the features has. They follow each other, so a field with one more and the
+/// next with one less would give a sample whose features are others; each field keeps its length.
+class FieldLengths {
+ public:
+  explicit FieldLengths(const MessageFormat& format);
+
+  /// The lengths in a sample that is right otherwise; the first one decides. Throws Error (user).
+  template <typename LengthOf>
+  void require(const LengthOf& length_of) {
+    const bool first = lengths_.empty();
+    for (size_t f = 0; f < names_.size(); ++f) {
+      if (first) lengths_.push_back(length_of(f));
+      if (lengths_[f] != length_of(f)) throw other_length(f, length_of(f));
+    }
+  }
+
+ private:
+  Error other_length(size_t field, size_t length) const;
+
+  std::vector<std::string> names_;
+  std::vector<size_t> lengths_;  ///< empty: not known yet
+};
 
 /// The numbers of a message's named fields, in whatever order they come. Those of the features follow each
 /// other in the order of the names; the field of the label, if it is read, is the last. It keeps memory for
@@ -29,7 +53,7 @@ class MessageFields {
   }
 
   /// Writes the sample. Throws Error (user) for numbers that no sample has, and too many or too few of them.
-  void write(std::span<std::byte> features, std::span<std::byte> label) const;
+  void write(std::span<std::byte> features, std::span<std::byte> label);
 
  private:
   struct Numbers {
@@ -43,6 +67,7 @@ class MessageFields {
   std::vector<std::string> names_;
   size_t features_;               ///< fields of the features
   std::vector<Numbers> numbers_;  ///< of each field
+  FieldLengths lengths_;
 };
 
 }  // namespace telar

@@ -8,6 +8,7 @@
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/data/message_decoders.h"
+#include "telar/data/message_fields.h"
 #include "telar/data/message_values.h"
 
 namespace telar {
@@ -125,7 +126,8 @@ class JsonDecoder final : public MessageDecoder {
         vocabulary_(format.vocabulary),
         fields_(fields_of(format)),
         features_(format.fields.size()),
-        found_(fields_.size()) {}
+        found_(fields_.size()),
+        lengths_(format) {}
 
   void decode(std::string_view message, std::span<std::byte> features, std::span<std::byte> label) override {
     ondemand::document document = parsed(message);
@@ -137,6 +139,7 @@ class JsonDecoder final : public MessageDecoder {
     sink.require_full();
     if (!in_order) reorder(features);
     if (tokens()) require_tokens(as_ints(features), vocabulary_);
+    lengths_.require([this](size_t field) { return found_[field].count; });
   }
 
  private:
@@ -242,6 +245,7 @@ class JsonDecoder final : public MessageDecoder {
   std::vector<std::string> fields_;
   size_t features_;           ///< fields of the features; the label's follows, if it is read
   std::vector<Found> found_;  ///< of each field
+  FieldLengths lengths_;
   ondemand::parser parser_;
   std::string text_;
   std::vector<std::byte> order_;

@@ -15,6 +15,7 @@ struct Message {
   std::string_view value;
   int64_t time = -1;  ///< that the topic stores with it: milliseconds since 1970; negative: none
   std::optional<std::string_view> key = std::nullopt;
+  bool null = false;  ///< there is no value: it deletes its key in a compacted topic
 };
 
 struct MessageHeader {
@@ -27,6 +28,7 @@ struct NewMessage {
   std::string_view value;
   std::optional<std::string_view> key = std::nullopt;
   std::vector<MessageHeader> headers = {};
+  bool null = false;  ///< without a value
 };
 
 /// The offsets of a partition's messages: from `first` to before `end`.

@@ -115,8 +115,24 @@ WireType wire_of(FieldDescriptor::Type type) {
     case FieldDescriptor::TYPE_FLOAT:
     case FieldDescriptor::TYPE_FIXED32:
     case FieldDescriptor::TYPE_SFIXED32: return kFourBytes;
+    case FieldDescriptor::TYPE_STRING:
+    case FieldDescriptor::TYPE_BYTES:
+    case FieldDescriptor::TYPE_MESSAGE: return kLength;
+    case FieldDescriptor::TYPE_GROUP: return kGroup;
     default: return kVarint;
   }
+}
+
+/// The tags with which the fields of a type can begin, in ascending order.
+std::vector<uint32_t> tags_of(const protobuf::Descriptor& type) {
+  std::vector<uint32_t> tags;
+  for (int f = 0; f < type.field_count(); ++f) {
+    const uint32_t number = static_cast<uint32_t>(type.field(f)->number()) << 3U;
+    tags.push_back(number | wire_of(type.field(f)->type()));
+    if (type.field(f)->is_packable()) tags.push_back(number | kLength);
+  }
+  std::ranges::sort(tags);
+  return tags;
 }
 
 double from_four(FieldDescriptor::Type type, uint32_t bits) {
@@ -152,6 +168,8 @@ class ProtobufDecoder final : public MessageDecoder {
     protobuf::DescriptorPool pool;
     add_descriptors(pool, descriptors, format.descriptor);
     const protobuf::Descriptor& type = type_in(pool, format);
+    type_ = type.full_name();
+    tags_ = tags_of(type);
     for (size_t f = 0; f < fields_.names().size(); ++f)
       wanted_.push_back(wanted_field(type, fields_.names()[f], fields_.is_class(f), format.descriptor));
     for (const protobuf::Descriptor* outer = &type; outer != nullptr; outer = outer->containing_type())
@@ -164,7 +182,9 @@ class ProtobufDecoder final : public MessageDecoder {
     fields_.clear();
     for (WantedField& field : wanted_) field.here = false;
     size_t expected = 0;
+    bool of_type = message.empty();
     while (const uint32_t tag = in.ReadTag()) {
+      of_type = of_type || std::ranges::binary_search(tags_, tag);
       const size_t f = index_of(tag >> 3U, expected);
       if (f == wanted_.size()) {
         skip(in, tag, 1);
@@ -174,6 +194,8 @@ class ProtobufDecoder final : public MessageDecoder {
       }
     }
     if (!in.ConsumedEntireMessage()) throw damaged();
+    // Otherwise the missing fields have their defaults, and a message of any other type would be zeros.
+    if (!of_type) throw user_error("the message has no field of '{}'; it is of another type", type_);
     add_missing();
     fields_.write(features, label);
   }
@@ -282,6 +304,8 @@ class ProtobufDecoder final : public MessageDecoder {
   }
 
   MessageFields fields_;
+  std::string type_;                 ///< with its package
+  std::vector<uint32_t> tags_;       ///< of the fields of the type
   std::vector<int64_t> ids_;         ///< of schemas, in frames; empty: there are no frames
   std::vector<int64_t> path_;        ///< where the message is in its schema: without_path()
   std::vector<WantedField> wanted_;  ///< of each field of the sample

@@ -65,8 +65,9 @@ StreamBatches::StreamBatches(std::unique_ptr<MessageLog> log, StreamOptions opti
 std::string StreamBatches::described() const {
   const std::string topic = fmt::format("topic '{}' with {} {}", log_->name(), partitions_,
                                         partitions_ == 1 ? "partition" : "partitions");
-  return options_.messages == 0 ? topic + ", without an end"
-                                : fmt::format("{}, {} messages", topic, options_.messages);
+  if (options_.messages == 0) return topic + ", without an end";
+  // An offset may have no message (a transaction's marker); how many do is known only when all are read.
+  return fmt::format("{}, {}{} messages", topic, options_.ends.empty() ? "" : "up to ", options_.messages);
 }
 
 StreamPosition StreamBatches::place_of(const Position& position) const {

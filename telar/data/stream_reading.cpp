@@ -223,6 +223,7 @@ class StreamBatches::Reading {
 
   void wait_on(WaitClock::time_point began, const std::string& awaited) {
     if (stop_.stop_requested() || (options_.stop_requested && options_.stop_requested())) throw ReadStopped();
+    stream_.look_for_partitions();
     if (warned_ || !options_.warn || WaitClock::now() - began < kWaitWarning) return;
     warned_ = true;
     options_.warn(stream_.waiting_for(awaited));
@@ -235,7 +236,7 @@ class StreamBatches::Reading {
     const size_t labels = stream_.tensors_[1].sample_bytes();
     const std::span<std::byte> sample(batch.data(0) + i * features, features);
     try {
-      stream_.decoder_->decode(message_.value, sample, {batch.data(1) + i * labels, labels});
+      stream_.decoder_->decode(value_of(message_), sample, {batch.data(1) + i * labels, labels});
     } catch (const Error& error) {
       stream_.damaged_.leave_out(partition, message_, error.what(), !again_, mine_);
       ++place_.left_out;

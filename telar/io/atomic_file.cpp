@@ -54,6 +54,7 @@ fs::path resolved(const fs::path& path) {
 }
 
 fs::path file_target(const fs::path& path, Links links) {
+  require_local(path);
   std::error_code error;
   if (links == Links::refuse) refuse_link(path);
   fs::path target = resolved(path);

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -28,6 +31,27 @@ std::string bytes_text(uint64_t bytes) {
   size_t unit = 0;
   for (; amount >= 1024 && unit + 1 < kUnits.size(); ++unit) amount /= 1024;
   return fmt::format("{:.{}f} {}", amount, amount < 10 ? 1 : 0, kUnits[unit]);
+}
+
+void require_local(const std::filesystem::path& path) {
+  const std::string& text = path.native();
+  const size_t scheme = text.find("://");
+  const auto of_scheme = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '+' || c == '-' || c == '.';
+  };
+  if (scheme == std::string::npos || scheme == 0 ||
+      !std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(scheme), of_scheme))
+    return;
+  throw user_error(
+      "{} is an address, but telar reads and writes files and folders; mount the storage at {}:// and give the path",
+      text, text.substr(0, scheme));
+}
+
+void make_folder(const std::filesystem::path& path) {
+  require_local(path);
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw disk_error("create the folder", path, error.value());
 }
 
 namespace {

@@ -31,9 +31,9 @@ bool cannot_be_synced(int code) { return code == EINVAL || code == ENOTSUP || co
 
 }  // namespace
 
-OutputFile::OutputFile(std::filesystem::path path, Mode mode)
-    : path_(std::move(path)),
-      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags_of(mode), 0666)) {
+OutputFile::OutputFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
+  require_local(path_);
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags_of(mode), 0666);
   if (descriptor_ < 0) throw disk_error("create", path_, errno);
 }
 

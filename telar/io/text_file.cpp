@@ -21,6 +21,7 @@ class Source {
  public:
   Source(const std::filesystem::path& path, std::string_view what, std::chrono::milliseconds silence)
       : path_(path), what_(what), silence_(silence) {
+    require_local(path);
     if (path != "-") descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor_ < 0) fail(errno);
   }

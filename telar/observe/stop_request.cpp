@@ -16,12 +16,12 @@ namespace {
 // A signal handler can access only static objects.
 std::atomic<int> received{0};
 std::atomic<int64_t> received_at{0};  ///< when, by milliseconds_now()
-std::atomic<unsigned> arrived{0};     ///< a bit for each signal number that has arrived
 std::atomic<const char*> first_message{nullptr};
 std::atomic<const char*> second_message{nullptr};
 std::atomic<bool> listening{false};
 std::array<std::atomic<int>, 64> groups{};  ///< process groups that end with this process; 0: free
-/// In this time, milliseconds, a shell, the system and mpirun may each report one event by another signal.
+/// In this time, milliseconds, one event may be reported several times: by a shell, the system and mpirun, each
+/// by another signal, or by the same one, as Slurm does when it preempts a job, and `timeout`.
 constexpr int64_t kOneEvent = 1000;
 static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
                   std::atomic<const char*>::is_always_lock_free,
@@ -53,13 +53,11 @@ int64_t milliseconds_now() {
 
 void note_signal(int number) {
   const int error = errno;
-  const unsigned bit = 1U << static_cast<unsigned>(number);
-  const bool again = (arrived.fetch_or(bit) & bit) != 0;
   int none = 0;
   if (received.compare_exchange_strong(none, number)) {
     received_at = milliseconds_now();
     print(first_message);
-  } else if (number != SIGHUP && (again || milliseconds_now() - received_at > kOneEvent)) {
+  } else if (number != SIGHUP && milliseconds_now() - received_at > kOneEvent) {
     end_at_once(number);
   }
   errno = error;
@@ -71,7 +69,6 @@ StopRequest::StopRequest(Messages messages) {
   if (listening.exchange(true))
     throw run_error("signals are handled already: a process can have only one StopRequest");
   received = 0;
-  arrived = 0;
   first_message = messages.first;
   second_message = messages.second;
   for (size_t i = 0; i < kSignals.size(); ++i) {

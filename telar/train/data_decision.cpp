@@ -164,6 +164,20 @@ DatasetPtr open_train_dataset_as_decided(DataJob& data, uint64_t seed, const Dat
   return open_datasets(data, seed, sizes_only(threads), leave_out).train;
 }
 
+DataDecision decide_on_stream(const DataJob& data) {
+  DataDecision decision;
+  decision.found.sources = format_files(data);
+  return decision;
+}
+
+void require_as_decided(const DataJob& stream, const DataDecision& decision) {
+  const std::string differences = differences_text(decision, decide_on_stream(stream), "at the coordinator");
+  if (!differences.empty())
+    throw user_error(
+        "messages would be read otherwise on {} than by the coordinator: {}; give it the same file",
+        host_name(), differences);
+}
+
 Datasets open_datasets_together(DataJob& data, uint64_t seed, const SampleChecks& checks, Processes& all) {
   const bool decides = all.rank() == 0;
   DataDecision decision;

@@ -42,6 +42,11 @@ DecidedDatasets open_and_decide(DataJob& data, uint64_t seed, const SampleChecks
 DatasetPtr open_train_dataset_as_decided(DataJob& data, uint64_t seed, const DataDecision& decision,
                                          int threads);
 
+/// The decision for the workers of a stream: how its messages are read.
+DataDecision decide_on_stream(const DataJob& data);
+/// Throws Error (user) if messages would be read in another way here.
+void require_as_decided(const DataJob& stream, const DataDecision& decision);
+
 /// The datasets of each process over MPI. Rank 0 decides. All processes throw Error (user) if one of them
 /// has found other data than rank 0.
 Datasets open_datasets_together(DataJob& data, uint64_t seed, const SampleChecks& checks, Processes& all);

@@ -12,6 +12,7 @@
 
 #include "telar/core/error.h"
 #include "telar/data/file_pattern.h"
+#include "telar/data/files.h"
 #include "telar/data/image_folder.h"
 #include "telar/data/permutation.h"
 #include "telar/data/source.h"
@@ -90,8 +91,10 @@ std::map<std::string, SourceFiles> sources_of(const DataJob& job, const Datasets
     add_pictures(sources, "data.test_path", data.test_pictures);
     return sources;
   }
+  sources = format_files(job);
   for (const std::string& option : type.paths)
-    add_source(sources, "data." + option, job.options.text(option), type);
+    if (!sources.contains("data." + option))
+      add_source(sources, "data." + option, job.options.text(option), type);
   return sources;
 }
 
@@ -155,6 +158,21 @@ DataRecord data_record(const DataJob& job, const Datasets& data) {
   } catch (const fs::filesystem_error& error) {
     throw user_error("{}: cannot be read: {}", error.path1().string(), error.code().message());
   }
+}
+
+std::map<std::string, SourceFiles> format_files(const DataJob& job) {
+  std::map<std::string, SourceFiles> files;
+  const SourceType& type = source_type(job.source);
+  if (!type.open_stream) return files;
+  for (const std::string& option : type.paths) {
+    const std::string& path = job.options.text(option);
+    const bool of_test = std::ranges::find(type.test_paths, option) != type.test_paths.end();
+    if (path.empty() || of_test) continue;
+    const Bytes bytes = read_file(path);
+    files["data." + option] = {1, bytes.size(),
+                               crc32_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, 0)};
+  }
+  return files;
 }
 
 std::string to_json(const DataRecord& record) {

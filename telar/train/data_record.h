@@ -35,6 +35,10 @@ struct DataRecord {
 /// Throws Error (user) if a file cannot be read.
 DataRecord data_record(const DataJob& job, const Datasets& data);
 
+/// The files of a stream that say how its messages are read, such as "data.schema", by their contents: on another
+/// host they may have other names. Empty for other data. Throws Error (user) if one cannot be read.
+std::map<std::string, SourceFiles> format_files(const DataJob& job);
+
 std::string to_json(const DataRecord& record);
 /// `source` is the file, for messages. Throws Error (user).
 DataRecord data_record_from_json(const std::string& text, const std::string& source);

@@ -8,6 +8,7 @@
 #include "telar/core/suggest.h"
 #include "telar/data/source.h"
 #include "telar/graph/op.h"
+#include "telar/io/disk.h"
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_strategy.h"
@@ -56,6 +57,16 @@ void check_common_options(const DataJob& data, const Where& where) {
   }
 }
 
+void check_paths(const SourceType& type, const Attributes& options, const Where& where) {
+  for (const std::string& path : type.paths) {
+    try {
+      require_local(options.text(path));
+    } catch (const Error& error) {
+      throw user_error("{}: data.{}: {}", where("data." + path), path, error.what());
+    }
+  }
+}
+
 void check_data(const DataJob& data, const Where& where) {
   const SourceType& type = source_type(data.source);
   try {
@@ -63,6 +74,7 @@ void check_data(const DataJob& data, const Where& where) {
   } catch (const OptionError& error) {
     throw user_error("{}: {}", where("data." + error.option()), error.what());
   }
+  check_paths(type, data.options, where);
   check_common_options(data, where);
   if (data.validation + data.test >= 1) {
     throw user_error("{}: data.validation and data.test add up to {}; they must leave samples for training",

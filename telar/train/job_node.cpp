@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "telar/comm/printable.h"
 #include "telar/core/error.h"
 #include "telar/train/yaml_documents.h"
 
@@ -167,7 +168,10 @@ std::string JobNode::described() const {
     case Kind::null: return "nothing";
     case Kind::list: return "a list";
     case Kind::map: return "a group of keys";
-    default: return quoted ? fmt::format("the text '{}'", text) : fmt::format("'{}'", text);
+    default: {
+      const std::string shown = printable(text, 60);  // all of a table would be printed otherwise
+      return quoted ? fmt::format("the text '{}'", shown) : fmt::format("'{}'", shown);
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/data/source.h"
+#include "telar/train/data_record.h"
 #include "telar/train/job_strategy.h"
 
 namespace telar {
@@ -65,6 +66,12 @@ void check_leasing(const Job& job, const std::function<std::string(const std::st
         where("strategy.payload"));
 }
 
+void require_same_format(const DataJob& data, Processes& all) {
+  std::string text;
+  for (const auto& [name, files] : format_files(data)) text += fmt::format("{} {:08x}\n", name, files.crc32);
+  all.require_same(text, "the files that say how messages are read (data.schema, data.descriptor)");
+}
+
 StreamPtr open_here(const Job& job, const StreamOpening& opening, StreamPartitions partitions) {
   const DataJob& data = job.data;
   Part part;
@@ -96,6 +103,7 @@ StreamPtr open_job_stream(Job& job, const StreamOpening& opening) {
   // A process reads its own part of each batch, which may lose damaged messages. Other strategies need the
   // whole batch in several processes, or parts of known sizes.
   if (all != nullptr) require_shares_of_batches(job, all->size(), "a stream");
+  if (all != nullptr) require_same_format(job.data, *all);
   const bool decides = all == nullptr || all->rank() == 0;
   StreamPtr stream;
   if (decides) {

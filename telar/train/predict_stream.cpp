@@ -132,7 +132,7 @@ class StreamPrediction {
     const size_t label = batch_.tensors()[1].sample_bytes();
     const std::span<std::byte> sample(batch_.data(0) + row * features, features);
     try {
-      decoder_->decode(message.value, sample, {batch_.data(1) + row * label, label});
+      decoder_->decode(value_of(message), sample, {batch_.data(1) + row * label, label});
     } catch (const Error& error) {
       if (!leave_out(partition, message, error.what())) return;
       return pass(partition, message.offset);

@@ -10,12 +10,16 @@
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
 #include "telar/data/source.h"
+#include "telar/train/checkpoint.h"
+#include "telar/train/data_record.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_stream.h"
 
 namespace telar {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr double kTopicWaitWarning = 10;
 
@@ -63,7 +67,7 @@ DataJob data_of(const Trained& trained, const PredictTopicRequest& request, cons
 /// "telar-fashion-1-events", of the run's folder or the checkpoint that was given.
 std::string group_of(const Trained& trained, const PredictTopicRequest& request) {
   if (!request.group.empty()) return request.group;
-  const auto folder = std::filesystem::absolute(trained.checkpoint).lexically_normal().parent_path();
+  const auto folder = fs::absolute(trained.checkpoint).lexically_normal().parent_path();
   const bool of_run = folder.filename() == "checkpoints";
   return fmt::format("telar-{}-{}", (of_run ? folder.parent_path() : folder).filename().string(),
                      request.from);
@@ -161,6 +165,19 @@ std::string prediction_json(const Prediction& prediction, const SampleSpec& spec
   return text + ",\"probabilities\":" + list_text(prediction.outputs) + "}";
 }
 
+void require_format_of_training(const fs::path& checkpoint, const DataJob& data) {
+  const fs::path file = checkpoint / "data.json";
+  if (!fs::exists(file)) return;
+  const DataRecord record = data_record_from_json(read_checkpoint_text(file), file.string());
+  for (const auto& [name, files] : format_files(data)) {
+    const auto before = record.sources.find(name);
+    if (before == record.sources.end() || before->second == files) continue;
+    throw user_error(
+        "{} ({}) is not the file of the training, so it may find other numbers under the same names; give that file, or score with this one (--accept-changed-data)",
+        name, data.options.text(name.substr(std::string_view("data.").size())));
+  }
+}
+
 PredictTopic open_predict_topic(const Trained& trained, const PredictTopicRequest& request) {
   if (request.to == request.from)
     throw user_error(
@@ -169,6 +186,7 @@ PredictTopic open_predict_topic(const Trained& trained, const PredictTopicReques
   PredictTopic opened;
   opened.group = group_of(trained, request);
   const DataJob data = data_of(trained, request, opened.group);
+  if (!request.accept_changed_data) require_format_of_training(trained.checkpoint, data);
   KafkaTopic topic = kafka_topic_of(data.options);
   PredictStreamOptions& options = opened.options;
   options.format = message_format_of(data.options);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,6 +22,8 @@ struct PredictTopicRequest {
   int64_t messages = 0;  ///< after which it ends; 0: it does not
   /// The run's data keys (--set), or how to reach the topic if the run was trained on something else.
   std::vector<std::string> overrides;
+  /// Score although messages are read otherwise than those of the training were (another schema).
+  bool accept_changed_data = false;
   std::function<void(const std::string&)> warn;  ///< may be empty
   std::function<bool()> stop_requested;
 };
@@ -32,6 +35,10 @@ struct PredictTopic {
   PredictStreamOptions options;
   std::string group;
 };
+
+/// Throws Error (user) if messages are not read by the schema or descriptor of the training, which the
+/// checkpoint has recorded. Data of a job without either are not compared.
+void require_format_of_training(const std::filesystem::path& checkpoint, const DataJob& data);
 
 /// Throws Error (user) if the run's job does not say how to reach and to read a topic, or says it wrongly,
 /// and like open_kafka_log().

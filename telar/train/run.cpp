@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <utility>
 
+#include "telar/comm/listening.h"
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
@@ -48,6 +51,19 @@ class LastEpoch final : public TrainingObserver {
   EpochReport report_;
 };
 
+/// Calls a function once: when the first step is done, so that nothing can refuse the run any more.
+class FirstStep final : public TrainingObserver {
+ public:
+  explicit FirstStep(std::function<void()> done) : done_(std::move(done)) {}
+  void step_done(const StepReport& /*report*/, const TrainingState& /*state*/) override { call(); }
+  void call() {
+    if (done_) std::exchange(done_, {})();
+  }
+
+ private:
+  std::function<void()> done_;
+};
+
 class Run {
  public:
   Run(Job job, const RunOptions& options)
@@ -82,6 +98,7 @@ class Run {
       throw user_error("workers cannot join at {}: strategy '{}' has no parameter servers",
                        options_.coordinate, job_.strategy.name);
     }
+    const Listening free(Address::parse(options_.coordinate));  // otherwise servers would belong to this run
     if (job_.strategy.server_addresses.empty() && !trains_on_stream(job_.data)) {
       throw user_error(
           "workers join at {}, but strategy.server_addresses is empty; start `telar serve` and give its HOST:PORT",
@@ -123,10 +140,38 @@ class Run {
     if (!opened_.data.spread) opened_.record = data_record(job_.data, opened_.data);
     RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
     try {
-      return lead_in(folder, session, trainer);
+      return lead_and_record(folder, session, trainer);
     } catch (...) {
       if (trainer.state().step == 0) folder.discard_if_new();
       throw;
+    }
+  }
+
+  RunSummary lead_and_record(const RunFolder& folder, Session& session, Trainer& trainer) {
+    try {
+      return lead_in(folder, session, trainer);
+    } catch (const std::exception& error) {
+      if (trainer.times().steps() > 0) write_failure(folder, trainer, error.what());
+      throw;
+    }
+  }
+
+  /// The summary of a run that an error ends after some of its steps.
+  void write_failure(const RunFolder& folder, const Trainer& trainer, const std::string& why) const {
+    RunSummary summary;
+    summary.failed = true;
+    summary.why = why;
+    summary.folder = folder.path().string();
+    summary.strategy = job_.strategy.name;
+    summary.seed = job_.training.seed;
+    summary.epochs = trainer.state().epoch;
+    summary.steps = trainer.state().step;
+    summary.seconds = trainer.state().seconds;
+    summary.wall_seconds = seconds_since(start_);
+    try {
+      write_file(folder.summary(), to_json(summary), Links::refuse);
+    } catch (const Error& error) {
+      warn(error.what());  // the run's own error says more
     }
   }
 
@@ -135,21 +180,29 @@ class Run {
     const bool finished = resumed && is_finished(folder, job_, trainer.state());
     if (share(session, trainer, finished, resumed ? resumed->checkpoint : fs::path()))
       return nothing_to_do(folder, trainer, *resumed);
+    const bool is_new = !fs::exists(folder.job());
     if (resumed) rewind(folder, *resumed);
-    if (!resumed) begin(folder);
+    if (is_new) write_files(folder);
+    if (!resumed) say_begin(folder);
     if (!workers_.empty()) say(workers_);
     tell_threads(job_, options_.processes, {options_.say, options_.warn});
 
     const std::unique_ptr<ClusterRun> cluster = start_cluster(folder, session, trainer);
     if (uses_servers(job_) && cluster == nullptr) return stopped_before(folder, resumed);
-    if (resumed) keep_changes(folder, *resumed);
+    if (resumed)
+      for (const std::string& change : resumed->changes) say("changed: " + change);
     std::optional<StreamPace> pace;
     if (opened_.data.stream != nullptr)
       pace.emplace(
           [stream = opened_.data.stream](const Position& position) { return stream->behind(position); });
     LogObserver log =
         make_log(folder, session, trainer.state(), resumed.has_value(), pace ? &*pace : nullptr);
-    if (resumed && !resumed->changes.empty()) log.resumed(resumed->changes, trainer.state());
+    const TrainingState begun = trainer.state();
+    // The next resume starts from these files, so those of a run that is refused stay as they are.
+    FirstStep accepted([&] {
+      if (!is_new) write_files(folder);
+      if (resumed && !resumed->changes.empty()) log.resumed(resumed->changes, begun);
+    });
     std::optional<StreamObserver> stream;
     if (opened_.data.stream != nullptr)
       stream.emplace(*opened_.data.stream, checkpoint_policy(), is_audited() ? folder.offsets() : fs::path(),
@@ -166,7 +219,7 @@ class Run {
         session.state_is_divided() ? options_.processes : nullptr);
     LastEpoch last;
     EnergyObserver energy;
-    std::vector<TrainingObserver*> observers = {&energy, &last, &log, &checkpoints};
+    std::vector<TrainingObserver*> observers = {&accepted, &energy, &last, &log, &checkpoints};
     if (stream) observers.push_back(&*stream);
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)
@@ -184,6 +237,7 @@ class Run {
 
     RunSummary summary;
     summary.outcome = fit(trainer, observers);
+    accepted.call();
     summary.checkpoint = checkpoints.save(trainer.state()).string();
     if (stream) stream->stored();
     test(summary, trainer);
@@ -457,11 +511,15 @@ class Run {
     return options;
   }
 
-  /// Begins a new run, or one that was stopped before its first checkpoint.
-  void begin(const RunFolder& folder) const {
+  /// What the run is, for its next resumption.
+  void write_files(const RunFolder& folder) const {
     write_file(folder.samples(), to_json(opened_.data.spec()), Links::refuse);
     write_file(folder.data(), to_json(opened_.record), Links::refuse);
     write_file(folder.job(), job_text(job_), Links::refuse);
+  }
+
+  /// Of a new run, or one that was stopped before its first checkpoint.
+  void say_begin(const RunFolder& folder) const {
     say(fmt::format("run folder: {}", folder.path().string()));
     if (opened_.data.stream != nullptr) say("samples: " + opened_.data.stream->described());
   }
@@ -491,13 +549,6 @@ class Run {
     discard_metrics_after(folder.offsets(), state.step);
     say(fmt::format("resuming {} after step {} (epoch {}, step {} of it), from {}", folder.path().string(),
                     state.step, state.epoch + 1, state.step_in_epoch, point.checkpoint.string()));
-  }
-
-  /// Only after everything that could refuse the changes: the next resume starts from these files.
-  void keep_changes(const RunFolder& folder, const ResumePoint& point) const {
-    write_file(folder.data(), to_json(opened_.record), Links::refuse);
-    write_file(folder.job(), job_text(job_), Links::refuse);
-    for (const std::string& change : point.changes) say("changed: " + change);
   }
 
   LogObserver make_log(const RunFolder& folder, const Session& session, const TrainingState& state,

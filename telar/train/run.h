@@ -19,6 +19,7 @@ namespace telar {
 /// The results of a run.
 struct RunSummary {
   FitOutcome outcome = FitOutcome::finished;
+  bool failed = false;  ///< only in the file of the run; of the other fields few are set
   /// The run had ended before. Of the other fields only folder, checkpoint, stopped_early and why are set.
   bool nothing_to_do = false;
   std::string why;  ///< why the training ended, as the end of a sentence

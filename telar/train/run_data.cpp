@@ -68,6 +68,7 @@ class DataOpening {
     if (options_.processes == nullptr) opening.stop_requested = options_.stop_requested;
     data.stream = open_job_stream(job_, opening);
     if (data.test != nullptr) require_alike(data.stream->spec(), data.test->spec());
+    if (uses_servers(job_)) data_.decision = decide_on_stream(job_.data);
     return data;
   }
 

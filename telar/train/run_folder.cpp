@@ -46,12 +46,6 @@ int64_t last_number(const std::string& name) {
   return last;
 }
 
-void make_folder(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) throw disk_error("create the folder", path, error.value());
-}
-
 /// Uses mkdir, which decides which run gets a number if two start at the same time.
 fs::path claim_numbered(const std::string& name) {
   make_folder(kRuns);
@@ -140,6 +134,7 @@ RunFolder::RunFolder(RunFolder&& other) noexcept
 RunFolder RunFolder::create(const Job& job) {
   if (job.output.folder.empty()) return {claim_numbered(job.name), Origin::created};
   const fs::path path = job.output.folder;
+  require_local(path);
   require_no_part_of_run(path);
   if (fs::exists(path) && !fs::is_directory(path)) throw user_error("{} is not a folder", path.string());
   if (fs::exists(path / "job.yaml")) {
@@ -197,7 +192,10 @@ FoundCheckpoint find_trained(const fs::path& run_or_checkpoint, bool best) {
     throw user_error("{} is neither a run folder nor a checkpoint", run_or_checkpoint.string());
   }
   std::optional<FoundCheckpoint> found = newest_checkpoint(checkpoints);
-  if (!found) throw user_error("the run in {} has no checkpoint yet", run_or_checkpoint.string());
+  if (!found)
+    throw user_error(
+        "the run in {} has no checkpoint yet; if it was stopped before the first one, telar train {} --resume trains it",
+        run_or_checkpoint.string(), run_or_checkpoint.string());
   if (!best) return *found;
   found->path = checkpoint_path(checkpoints, found->state.best_step);
   if (!found->state.best || !fs::exists(found->path)) {

@@ -48,9 +48,10 @@ void add_evaluation(nlohmann::ordered_json& json, const std::vector<std::string>
 
 std::string to_json(const RunSummary& summary) {
   nlohmann::ordered_json json;
-  json["outcome"] = summary.outcome == FitOutcome::stopped ? "stopped"
-                    : summary.stopped_early                ? "stopped early"
-                                                           : "finished";
+  json["outcome"] = summary.failed                           ? "failed"
+                    : summary.outcome == FitOutcome::stopped ? "stopped"
+                    : summary.stopped_early                  ? "stopped early"
+                                                             : "finished";
   json["why"] = summary.why;
   add_means(json, "test", summary.metrics, summary.test);
   add_means(json, "train", summary.metrics, summary.train);

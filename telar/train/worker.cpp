@@ -37,6 +37,7 @@ class WorkerSamples {
     const int64_t batch = job.training.batch;
     const int64_t parts = job_parts(job);
     if (trains_on_stream(job.data)) {
+      require_as_decided(job.data, description.data);
       const StreamPtr stream = open_job_stream(
           job, {.decided = true, .warn = options.say, .stop_requested = [stop = options.stop] {
                   return stop.stop_requested();

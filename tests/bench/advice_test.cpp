@@ -42,7 +42,16 @@ TEST(Advice, ChoosesTheSimplestWithinTheSpread) {
   const std::string text =
       advice({once("single", 2.01, {0.7, 0.8, 0.87}), once("mirrored 2", 2, {0.7, 0.8, 0.87})}, kJudges);
   EXPECT_TRUE(says(text, "Choose single")) << text;
-  EXPECT_TRUE(says(text, "by no more than the spread: mirrored 2")) << text;
+  EXPECT_TRUE(says(text, "by less than 10 % or the spread: mirrored 2")) << text;
+  const std::string clearly =
+      advice({once("single", 2.1, {0.7, 0.8, 0.87}), once("mirrored 2", 2, {0.7, 0.8, 0.87})}, kJudges);
+  EXPECT_TRUE(says(clearly, "Choose single")) << "no spread overlaps, but it takes 1.05 times as long";
+}
+
+TEST(Advice, ASingleEpochHasNoSpread) {
+  const std::string text = advice({once("single", 2.5, {0.87}), once("mirrored 2", 2, {0.87})}, kJudges);
+  EXPECT_TRUE(says(text, "Choose mirrored 2")) << text;
+  EXPECT_TRUE(says(text, "one epoch has no spread, so these differences may be chance")) << text;
 }
 
 TEST(Advice, AWideSpreadDoesNotFavourAMuchSlowerStrategy) {

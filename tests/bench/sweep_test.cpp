@@ -60,6 +60,18 @@ TEST(Compare, TrainsAJobUnderEveryStrategyAndRecommendsOne) {
   EXPECT_TRUE(std::filesystem::exists(folder / "runs" / "mirrored-2" / "summary.json"));
 }
 
+TEST(Compare, AStrategyThatNeedsTwoWorkersIsMeasuredToo) {
+  const TempFolder folder;
+  CompareOptions options{TELAR_CLI,
+                         small_job(folder),
+                         {"model.options.hidden=[128]", R"(strategy.split=["fc1=columns", "fc2=rows"])"},
+                         {"tensor"}};
+  options.folder = folder / "runs";
+  const Result result = compare_strategies(options, {});
+  EXPECT_EQ(result.rows[0].impossible, "");
+  EXPECT_EQ(result.rows[0].setting, (std::vector<std::string>{"tensor", "2"}));
+}
+
 TEST(Compare, AnUnsuitableStrategyIsARowWithTheReason) {
   const TempFolder folder;
   CompareOptions options{

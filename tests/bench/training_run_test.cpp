@@ -143,6 +143,31 @@ TEST(Curve, OfAStreamHasTheMeansOfTheWindowBySamplesAndByTime) {
   EXPECT_EQ(points.at("Training loss against samples"), (Points{{32, 3}, {64, 1}}));
 }
 
+TEST(Curve, OfALongRunKeepsItsPeaks) {
+  TrainingCurve curve;
+  for (int step = 0; step < 5000; ++step)
+    curve.steps.push_back(
+        {1, static_cast<double>(step), 0.1 * step, step == 3333 ? 15.3 : 1.0 + step % 7, {}});
+  const auto points = learning_charts({{"run", curve}}).at(0).curves.at(0).points;
+  EXPECT_LE(points.size(), 400U);
+  EXPECT_EQ(std::ranges::count(points, std::pair(3333.0, 15.3)), 1) << "not a mean of its neighbours";
+  EXPECT_TRUE(std::ranges::is_sorted(points, {}, &std::pair<double, double>::first));
+}
+
+TEST(Curve, ValidationAndTrainingAccuracyAreDifferentCharts) {
+  TrainingCurve validated;
+  validated.epochs.push_back({1, 100, 1, 0.5, 0.9, {}, {}, true});
+  TrainingCurve trained;
+  trained.epochs.push_back({1, 100, 1, 0.5, 0.99});
+  std::map<std::string, std::string> curves;
+  for (const Chart& chart : learning_charts({{"validated", validated}, {"trained", trained}})) {
+    ASSERT_EQ(chart.curves.size(), 1U) << chart.title;
+    curves[chart.title] = chart.curves[0].name;
+  }
+  EXPECT_EQ(curves.at("Validation accuracy after each epoch against samples"), "validated");
+  EXPECT_EQ(curves.at("Training accuracy of each epoch against samples"), "trained");
+}
+
 TEST(Curve, CanBeReadWhileTheLogGrows) {
   const TempFolder folder;
   CurveWatch watch(folder.path());

@@ -127,6 +127,26 @@ TEST_F(BadInput, Jobs) {
   expect_refused("", {"telar --help"});
 }
 
+TEST_F(BadInput, Addresses) {
+  ASSERT_EQ(telar("train job.yaml --quiet --output run").code, 0);
+  const std::string address = "s3://bucket/some";
+  for (const char* arguments :
+       {"train job.yaml --output ", "train job.yaml --check --output ", "train job.yaml --resume --output ",
+        "train job.yaml --set output.folder=", "train job.yaml --output new --summary ",
+        "train job.yaml --output new --profile ", "train ", "serve --snapshots ",
+        "bench scaling job.yaml --output ", "bench scaling --output "})
+    expect_refused(arguments + address, {address + " is an address", "mount the storage"});
+  for (const char* arguments : {"predict run ", "evaluate run --summary "}) {
+    const CommandResult refused = telar(arguments + address);
+    EXPECT_EQ(refused.code, 2) << arguments;
+    EXPECT_TRUE(says(refused.err, address + " is an address")) << arguments;
+  }
+  expect_refused("train job.yaml --set data.path=" + address, {"data.path: " + address + " is an address"});
+  expect_refused(
+      "train job.yaml --set data.source=npy --set data.path=x.npy --set data.label_path=" + address,
+      {"data.label_path: " + address + " is an address"});
+}
+
 TEST_F(BadInput, UnwritableResultFiles) {
   const CommandResult nowhere = telar_in(folder_.path(), "bench matmul --sizes 100000 --json nowhere/x.json");
   EXPECT_EQ(nowhere.code, 2);

@@ -108,7 +108,10 @@ TEST_F(Cli, UnknownVerbsAndOptionsAreNamed) {
   EXPECT_TRUE(says(error_of("help trian"), "telar has no verb 'trian'"));
   EXPECT_TRUE(says(error_of("bench matmull"), "telar bench has no verb 'matmull'; did you mean matmul?"));
   EXPECT_TRUE(says(error_of("train --resum"), "telar train has no option --resum; did you mean --resume?"));
-  EXPECT_TRUE(says(error_of("train small.yaml --epochs=3"), "telar train has no option --epochs"));
+  const std::string of_job = error_of("train small.yaml --epochs=3");
+  EXPECT_TRUE(says(of_job, "telar train has no option --epochs")) << of_job;
+  EXPECT_TRUE(says(of_job, "--set training.epochs=3")) << of_job;
+  EXPECT_FALSE(says(error_of("report run --epochs=3"), "--set")) << "it has no keys of a job";
   EXPECT_TRUE(says(error_of("--versoin"), "telar has no option --versoin; did you mean --version?"));
   EXPECT_TRUE(says(error_of(""), "--help"));
 }

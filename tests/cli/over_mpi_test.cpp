@@ -71,6 +71,19 @@ TEST_F(OverMpi, ATerminationOfOneProcessEndsAllWithItsCode) {
   }
 }
 
+TEST_F(OverMpi, ProcessesThatCannotFindEachOtherDoNotTrainOneByOne) {
+  for (const char* started : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const CommandResult one_of_two =
+        telar_in(folder_.path(), "train small.yaml --output run", started + std::string("=2 timeout 60"));
+    EXPECT_EQ(one_of_two.code, 2) << started;
+    EXPECT_TRUE(says(one_of_two.err, std::string("has started 2 processes (") + started + ")"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  const CommandResult alone = telar_in(folder_.path(), "train small.yaml --output run",
+                                       "SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=1 PMI_SIZE=1 timeout 60");
+  EXPECT_EQ(alone.code, 0) << alone.err << "within a batch script of two tasks";
+}
+
 TEST_F(OverMpi, ProgressInAFileHasNoEscapeCodes) {
   const CommandResult trained = telar_in(folder_.path(), "train small.yaml --output run",
                                          "TERM=xterm timeout 100 mpirun -n 2 --oversubscribe");

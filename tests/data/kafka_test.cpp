@@ -164,6 +164,23 @@ TEST(Kafka, DamagedMessagesGoToAnotherTopicWithTheirReason) {
   EXPECT_EQ(stream.uses(batch.after).left_out, (std::vector<UsedOffsets>{{1, 1, 4}}));
 }
 
+TEST(Kafka, AMissingValueIsNoEmptyOne) {
+  const MockBrokers brokers;
+  brokers.create("events", 1);
+  const auto sink = open_kafka_sink(brokers.topic("events"), 0);
+  sink->publish(0, {.value = "", .key = "k", .null = true});
+  sink->publish(0, {.value = "", .key = "k"});
+  sink->flush();
+  const auto log = open_kafka_log(brokers.topic("events"));
+  log->seek(0, 0);
+  for (const bool null : {true, false}) {
+    std::optional<Message> message;
+    while (!message) message = log->next(0, std::chrono::milliseconds(100));
+    EXPECT_EQ(message->null, null);
+    EXPECT_EQ(message->value, "");
+  }
+}
+
 TEST(Kafka, SaysWhatIsMissing) {
   const MockBrokers brokers;
   brokers.create("events", 1);
@@ -280,6 +297,12 @@ TEST(Kafka, SecretsAreNeverPartOfTheJobOrOfAMessage) {
     check_kafka_settings({fmt::format("{}: file:of_the_secret", key)});
   }
   check_kafka_settings({"ssl.ca.pem: public", "ssl.key.location: key.pem"});
+  const std::string address = "sasl.oauthbearer.token.endpoint.url: https://me:hunter2@host/token";
+  expect_error([&] { check_kafka_settings({address}); }, {"token.endpoint.url has a password", "env:NAME"});
+  check_kafka_settings({"sasl.oauthbearer.token.endpoint.url: https://host:443/token"});
+  expect_error([] { check_brokers("first:9092,SSL://me:hunter2@second:9092"); },
+               {"data.brokers", "password"});
+  check_brokers("first:9092,SSL://second:9092,[::1]:9092");
   expect_error([] { check_kafka_settings({"group.id: mine"}); }, {"group.id is set by telar"});
   ::setenv("TELAR_TEST_SECRET", "hunter2", 1);
   EXPECT_EQ(kafka_setting("sasl.password: env:TELAR_TEST_SECRET").value, "hunter2");

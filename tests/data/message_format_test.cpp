@@ -89,6 +89,26 @@ TEST(MessageFormat, JsonFieldsFollowEachOtherAndMayBeNested) {
   EXPECT_EQ(sample.label[0], 9);
 }
 
+TEST(MessageFormat, EachFieldHasOneLengthInAllMessages) {
+  MessageFormat format = format_named("json");
+  format.fields = {"a", "b"};
+  const auto decoder = message_decoder(format);
+  Decoded sample;
+  const auto decode = [&](std::string_view message) {
+    decoder->decode(message, std::as_writable_bytes(std::span(sample.x)),
+                    std::as_writable_bytes(std::span(sample.label)));
+  };
+  expect_error([&] { decode(R"({"a": 1, "b": [2, 3], "label": 99})"); }, {"99"});
+  decode(R"({"a": [1, 2], "b": 3, "label": 0})");
+  expect_error([&] { decode(R"({"a": 1, "b": [2, 3], "label": 0})"); },
+               {"the field 'a' has 1 number, but 2 in all other messages"});
+  decode(R"({"b": 6, "label": 0, "a": [[4], [5]]})");
+  EXPECT_EQ(sample.x, (std::vector<float>{4, 5, 6}));
+  format.fields = {"a", "b", "c"};
+  expect_error([&] { decoded(format, R"({"a": [1, 2], "b": 3, "c": [], "label": 0})"); },
+               {"the field 'a' has 2 numbers, but 1 in all other messages"});
+}
+
 TEST(MessageFormat, JsonMayNotBeNestedSoDeeplyThatItEndsTheProgram) {
   const MessageFormat json = format_named("json");
   const auto nested = [](size_t arrays) {

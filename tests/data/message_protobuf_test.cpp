@@ -40,6 +40,28 @@ TEST(ProtobufMessage, FieldsMayComeInAnyOrderAndInParts) {
       << "a group and a text that nobody needs";
 }
 
+TEST(ProtobufMessage, EachFieldHasOneLengthInAllMessages) {
+  const MessageFormat format = record_format("protobuf", {"b", "g"}, 3);
+  const auto decoder = protobuf_decoder(format, message_fixture("event.desc"));
+  decoded_record(*decoder, format, from_hex("19 000000000000f03f 50 02 50 04"));
+  expect_error(
+      [&] { decoded_record(*decoder, format, from_hex("19 000000000000f03f 19 000000000000f03f 50 02")); },
+      {"the field 'b' has 2 numbers, but 1 in all other messages"});
+}
+
+TEST(ProtobufMessage, AMessageOfAnotherTypeIsNotASampleOfDefaults) {
+  // Fields 30 and 31, and a number where "id" is a text.
+  for (const char* other : {"f001 05", "f001 05 f801 07", "08 05"})
+    expect_error(
+        [&] {
+          protobuf_record({"a", "c"}, 2, other);
+        },
+        {"the message has no field of 'shop.Event'", "another type"});
+  EXPECT_EQ(protobuf_record({"a", "c"}, 2, "0a 02 6869 f001 05").x, (std::vector<float>{0, 0}))
+      << "an id, and a field that a newer schema may have";
+  EXPECT_EQ(protobuf_record({"a", "c"}, 2, "52 01 02").x, (std::vector<float>{0, 0})) << "g, packed";
+}
+
 /// A file with three messages, of which the last has one in it.
 std::string nested_descriptors() {
   google::protobuf::FileDescriptorSet set;

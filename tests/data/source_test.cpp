@@ -84,6 +84,8 @@ TEST(Source, AStreamNeedsItsTopicAndOptionsThatSuitEachOther) {
   wrong("start", "offsets: []", "data.start is {offsets: []}; it must have an offset for each partition");
   kafka.check(options_of("kafka", topic.with("start", "offsets: 3").with("end", "messages: [5]")));
   wrong("kafka", std::vector<std::string>{"sasl.password: x"}, "sasl.password is a secret");
+  wrong("brokers", "me:hunter2@localhost:1", "data.brokers: an address has a password");
+  wrong("test_path", "test.csv", "data.test_path needs data.test_source");
   const Attributes by_arrival = topic.with("order", "arrival").with("end", "messages: 5");
   expect_error([&] { kafka.check(options_of("kafka", by_arrival)); }, {"data.order is arrival", "use fixed"});
   const Attributes defaults = options_of("kafka", topic);
@@ -92,6 +94,9 @@ TEST(Source, AStreamNeedsItsTopicAndOptionsThatSuitEachOther) {
       options_of("kafka", topic.with("test_source", "synthetic").with("classes", int64_t{4}));
   const DatasetPtr test = kafka.open({.options = tested}, Split::test).samples;
   EXPECT_EQ(test->spec().classes, 4);
+  const Attributes without_file = options_of("kafka", topic.with("test_source", "csv"));
+  expect_error([&] { kafka.open({.options = without_file}, Split::test); },
+               {"data.test_source is csv", "data.test_path"});
   EXPECT_EQ(test->spec().features, kafka.spec(tested).features);
 }
 

@@ -335,11 +335,12 @@ class MemorySink final : public MessageSink {
     int partition;
     std::string message;
     std::vector<MessageHeader> headers;
+    bool null;
   };
   int partitions() const override { return 2; }
   using MessageSink::publish;
   bool publish(int partition, const NewMessage& message) override {
-    sent.push_back({partition, std::string(message.value), message.headers});
+    sent.push_back({partition, std::string(message.value), message.headers, message.null});
     return true;
   }
   int64_t flush() override { return std::exchange(away, false) ? 1 : 0; }
@@ -388,6 +389,32 @@ TEST(Stream, DamagedMessagesAreStoredElsewhereBeforeTheirBatchIsGiven) {
   EXPECT_EQ(stream->uses(batch.after).left_out, (std::vector<UsedOffsets>{{1, 3, 4}, {2, 3, 4}}));
   stream->read(at, batch);
   EXPECT_EQ(sink->sent.size(), 2U) << "the same batch again";
+}
+
+TEST(Stream, AMessageWithoutAValueIsNoSampleAlthoughAnEmptyOneIs) {
+  MemoryTopic topic(1);
+  for (int n = 0; n < 2; ++n) topic.add(0, "");
+  StreamOptions options = until_now(topic, 2);
+  options.format.name = "protobuf";
+  options.format.descriptor = fixture("messages/event.desc");
+  options.format.message = "shop.Event";
+  options.format.label = "kind";
+  options.format.fields = {"a", "c"};
+  Batch batch(stream_of(topic, options)->tensors());
+  const auto empty = stream_of(topic, options);
+  empty->read(empty->begin(0), batch);
+  EXPECT_EQ(batch.size(), 2) << "of defaults";
+  topic.nulls = true;
+  const auto null = stream_of(topic, options);
+  expect_error([&] { null->read(null->begin(0), batch); }, {"offset 0: the message has no value (null)"});
+  const auto sink = std::make_shared<MemorySink>();
+  options.skip_damaged = true;
+  options.dead_letters = sink;
+  const auto skipping = stream_of(topic, options);
+  skipping->read(skipping->begin(0), batch);
+  EXPECT_EQ(batch.size(), 0);
+  ASSERT_EQ(sink->sent.size(), 2U);
+  EXPECT_TRUE(sink->sent[0].null) << "not an empty value";
 }
 
 TEST(Stream, EachDamagedMessageIsStoredByTheProcessWhoseItIs) {
@@ -750,6 +777,33 @@ TEST(Stream, WarnsOnceOfPartitionsThatWereAdded) {
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_TRUE(says(warnings[0], "topic 'events' has 3 partitions now; this run uses 2 of them"));
   EXPECT_TRUE(says(warnings[0], "--resume"));
+}
+
+TEST(Stream, WarnsOfPartitionsThatWereAddedAlsoWhileItWaits) {
+  MemoryTopic topic(1);
+  StreamOptions options = options_for(topic, 4);
+  std::vector<std::string> warnings;
+  options.warn = [&](const std::string& text) { warnings.push_back(text); };
+  int asked = 0;
+  options.stop_requested = [&] {
+    topic.added = 1;
+    return ++asked > 3;
+  };
+  const auto stream = stream_of(topic, std::move(options));
+  Batch batch(stream->tensors());
+  EXPECT_THROW(stream->read(stream->begin(0), batch), ReadStopped);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_TRUE(says(warnings[0], "2 partitions now"));
+}
+
+TEST(Stream, OffsetsUpToTheEndAreNotAnnouncedAsMessages) {
+  MemoryTopic topic(1);
+  topic.add(0, message_of(0));
+  topic.add(0, message_of(1), 3);
+  EXPECT_TRUE(says(stream_of(topic, until_now(topic, 2))->described(), "1 partition, up to 5 messages"));
+  StreamOptions counted_messages = options_for(topic, 2);
+  counted_messages.messages = 2;
+  EXPECT_TRUE(says(stream_of(topic, counted_messages)->described(), "1 partition, 2 messages"));
 }
 
 TEST(Stream, RefusesPositionsThatAreNotItsOwn) {

@@ -4,6 +4,7 @@
 
 #include "support/sentences.h"
 #include "telar/core/error.h"
+#include "telar/graph/backward_part.h"
 #include "telar/graph/buffer_text.h"
 #include "telar/graph/ops/accumulate.h"
 #include "telar/graph/ops/activation.h"
@@ -12,6 +13,7 @@
 #include "telar/graph/ops/linear.h"
 #include "telar/graph/ops/reduce.h"
 #include "telar/graph/ops/reshape.h"
+#include "telar/graph/ops/stage.h"
 #include "telar/graph/remove_unused.h"
 #include "telar/graph/training_step.h"
 
@@ -46,6 +48,14 @@ parameter %6 fc.bias: f32 [5]
 %7 = linear(%4, %5, %6) : f32 [3, 5]  # fc
 output y = %7
 )");
+}
+
+TEST(BackwardPart, FollowsThePauseAlsoIfAnotherGraphHasTheGradients) {
+  GraphBuilder builder;
+  const ValueId y = relu(builder, builder.input("x", {DType::f32, {2, 3}}, true));
+  pause(builder);
+  builder.output("z", relu(builder, y));
+  EXPECT_EQ(backward_begin(builder.build()), 2U);
 }
 
 TEST(Graph, WithBatchEqualsTheGraphBuiltForThatBatch) {

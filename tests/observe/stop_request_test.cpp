@@ -56,16 +56,32 @@ Ended in_child(const std::function<void()>& work) {
   return ended;
 }
 
+/// Longer than two signals may be apart that report one event.
+void wait_for_another_event() { std::this_thread::sleep_for(std::chrono::milliseconds(1100)); }
+
 TEST(StopRequest, ASecondSignalEndsTheProcessAndSaysSo) {
   for (const int number : {SIGINT, SIGTERM}) {
     const Ended ended = in_child([number] {
       const StopRequest stop({"waiting for the step\n", "quitting at once\n"});
       ::raise(number);
+      wait_for_another_event();
       ::raise(number);
     });
     ASSERT_TRUE(WIFSIGNALED(ended.status)) << number;
     EXPECT_EQ(WTERMSIG(ended.status), number);
     EXPECT_EQ(ended.err, "waiting for the step\nquitting at once\n");
+  }
+}
+
+TEST(StopRequest, ASignalThatIsRepeatedAtOnceIsOneEvent) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    const Ended ended = in_child([number] {  // as Slurm does when it preempts a job
+      const StopRequest stop({"waiting for the step\n", "quitting at once\n"});
+      for (int i = 0; i < 3; ++i) ::raise(number);
+      if (stop.signal_number() != number) ::_exit(1);
+    });
+    EXPECT_EQ(ended.status, 0) << number;
+    EXPECT_EQ(ended.err, "waiting for the step\n");
   }
 }
 
@@ -84,6 +100,7 @@ TEST(StopRequest, ASecondSignalEndsStartedProcessesToo) {
     const EndsWithThisProcess group(started);
     { const EndsWithThisProcess ended_before(started + 1'000'000); }
     ::raise(SIGINT);
+    wait_for_another_event();
     ::raise(SIGINT);
   });
   EXPECT_TRUE(WIFSIGNALED(ended.status));
@@ -112,7 +129,7 @@ TEST(StopRequest, ASignalOfAnotherKindEndsTheProcessLater) {
   const Ended ended = in_child([] {
     const StopRequest stop({"waiting for the step\n", "quitting at once\n"});
     ::raise(SIGINT);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    wait_for_another_event();
     ::raise(SIGTERM);
   });
   ASSERT_TRUE(WIFSIGNALED(ended.status));

@@ -177,6 +177,7 @@ class Native(unittest.TestCase):
             self.assertAlmostEqual(means["test_loss"], float(((predicted - self.y)**2).mean()), places=6)
             self.assertEqual((means["test_loss"], means["samples"]), (summary["test_loss"], 5))
             numpy.testing.assert_allclose(telar.predict(run, self.x[3:4]), predicted[3:4], rtol=1e-5)
+            numpy.testing.assert_array_equal(telar.predict(run, numpy.asfortranarray(self.x)), predicted)
             for mistake, reason in ((lambda: telar.predict(run, self.x[:, :2]), r"samples are \[2\]; the model takes \[3\]"),
                                     (lambda: telar.predict(run, ["a"]), "of numbers"),
                                     (lambda: telar.predict(run + "-2", self.x), "run-2"),

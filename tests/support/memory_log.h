@@ -55,6 +55,7 @@ class MemoryTopic {
   int64_t created = 1'000'000;  ///< a message's time is this and its offset
   int added = 0;                ///< partitions, since the log was opened
   bool keyed = false;           ///< a message has a key, "k" and its offset
+  bool nulls = false;           ///< an empty message has no value
   bool answers_times = true;    ///< false: the offset for any time is 0, as Tansu 0.6 answers
   std::atomic<int64_t> seeks = 0;
   std::vector<int64_t> used;  ///< what tell_used() was told last
@@ -116,6 +117,7 @@ class MemoryLog final : public MessageLog {
     keys_[p] = "k" + std::to_string(offset);
     Message message{offset, messages_[p], topic_.created + offset};
     if (topic_.keyed) message.key = keys_[p];
+    message.null = topic_.nulls && messages_[p].empty();
     return message;
   }
   int64_t awaited(int partition) const override { return next_[static_cast<size_t>(partition)]; }

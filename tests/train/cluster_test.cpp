@@ -7,6 +7,7 @@
 #include "io/temp_folder.h"
 #include "support/make_session.h"
 #include "support/sentences.h"
+#include "telar/comm/listening.h"
 #include "telar/comm/store/store_server.h"
 #include "telar/core/error.h"
 #include "telar/io/safetensors.h"
@@ -249,6 +250,22 @@ TEST(Cluster, AnAddressForWorkersNeedsServersThatTheyCanReach) {
   };
   test::expect_error([&] { run("single"); }, {"strategy 'single'"});
   test::expect_error([&] { run("sync_ps"); }, {"strategy.server_addresses is empty"});
+}
+
+TEST(Cluster, ATakenPortIsRefusedBeforeServersAreTouched) {
+  const test::TempFolder folder;
+  const Listening taken(Address::parse("127.0.0.1:0"));
+  RunOptions options;
+  options.coordinate = fmt::format("127.0.0.1:{}", taken.port());
+  options.stop_requested = [] { return true; };  // it would wait for the servers
+  test::expect_error(
+      [&] {
+        run_job(parse_job(kJob, "job.yaml",
+                          {"strategy.name=sync_ps", "strategy.server_addresses=[127.0.0.1:1]",
+                           "output.folder=" + (folder / "run").string()}),
+                options);
+      },
+      {"Listening on 127.0.0.1", "already in use"});
 }
 
 TEST(Cluster, WorkersCanOverrideTheDeviceAndTheCoordinatorFallsBackToTheCpu) {

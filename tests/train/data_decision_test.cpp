@@ -9,6 +9,7 @@
 #include "support/sentences.h"
 #include "telar/core/error.h"
 #include "telar/train/job_reader.h"
+#include "telar/train/predict_topic.h"
 
 namespace telar {
 namespace {
@@ -96,6 +97,40 @@ TEST(DataDecision, ComparesTheContentOfOtherFilesAndNotTheirNames) {
   DataJob other = job("other.csv");
   expect_error([&] { open_train_dataset_as_decided(other, 1, decision, 1); },
                {"checksum of some training samples: "});
+}
+
+/// The data of a topic of records with a schema of its own.
+DataJob topic_job(const std::filesystem::path& schema) {
+  return data_job(fmt::format(
+      "{{source: kafka, brokers: none, topic: none, shape: [2], format: avro, fields: [a, b], schema: \"{}\"}}\n"
+      "training: {{epoch_steps: 1}}",
+      schema.string()));
+}
+
+TEST(DataDecision, MessagesAreReadByTheSchemaOfTheCoordinatorWhateverItsName) {
+  const test::TempFolder folder;
+  test::write_text(folder / "coordinator.avsc", "a, b");
+  test::write_text(folder / "same.avsc", "a, b");
+  test::write_text(folder / "swapped.avsc", "b, a");
+  const DataDecision decision = data_decision_from_json(
+      to_json(decide_on_stream(topic_job(folder / "coordinator.avsc"))), "the coordinator");
+  require_as_decided(topic_job(folder / "same.avsc"), decision);
+  expect_error([&] { require_as_decided(topic_job(folder / "swapped.avsc"), decision); },
+               {"messages would be read otherwise", "checksum of data.schema"});
+  require_as_decided(data_job("{source: synthetic}"), decide_on_stream(data_job("{source: synthetic}")));
+}
+
+TEST(DataDecision, MessagesToPredictAreReadByTheSchemaOfTheTraining) {
+  const test::TempFolder folder;
+  test::write_text(folder / "training.avsc", "a, b");
+  test::write_text(folder / "same.avsc", "a, b");
+  test::write_text(folder / "swapped.avsc", "b, a");
+  DataRecord record;
+  record.sources = format_files(topic_job(folder / "training.avsc"));
+  test::write_text(folder / "checkpoint" / "data.json", to_json(record));
+  require_format_of_training(folder / "checkpoint", topic_job(folder / "same.avsc"));
+  expect_error([&] { require_format_of_training(folder / "checkpoint", topic_job(folder / "swapped.avsc")); },
+               {"data.schema", "swapped.avsc", "not the file", "--accept-changed-data"});
 }
 
 TEST(DataDecision, IsSentAsText) {

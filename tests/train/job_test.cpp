@@ -92,6 +92,15 @@ TEST(Job, MistakesNameTheLineTheKeyAndTheValidForm) {
   }
 }
 
+TEST(Job, AFileThatIsNoJobIsNotPrintedWhole) {
+  std::string table = "a,b,label\n";
+  for (int row = 0; row < 1000; ++row) table += "1,2,0\n";
+  const std::string refused = sentence_of([&] { parse_job(table, "data.csv"); });
+  EXPECT_TRUE(says(refused, "data.csv: a job is a group of keys")) << refused;
+  EXPECT_TRUE(says(refused, "'a,b,label 1,2,0"));
+  EXPECT_LT(refused.size(), 200U);
+}
+
 TEST(Job, HasDefaultsForEverythingButModelAndData) {
   const Job job = parse_job(kSmall, "job.yaml");
   EXPECT_EQ(job.model.name, "mlp");

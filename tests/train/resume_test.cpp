@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/temp_folder.h"
+#include "support/picture_folder.h"
 #include "support/sentences.h"
 #include "telar/core/error.h"
 #include "telar/train/job_reader.h"
@@ -219,6 +220,33 @@ TEST_F(ResumeWith, ARefusedChangeNamesTheReasonAndChangesNothing) {
       {"is a run of another job",
        "training.seed: 1 → 2, which cannot change, because the seed also selects"});
   EXPECT_EQ(test::read_text(path() / "metrics.jsonl"), before);
+}
+
+TEST_F(ResumeWith, ARunThatFailsSaysSoInItsSummary) {
+  EXPECT_THROW(run({"optimizer.learning_rate=1e30"}), Error);
+  const auto summary = nlohmann::json::parse(test::read_text(path() / "summary.json"));
+  EXPECT_EQ(summary.at("outcome"), "failed");
+  EXPECT_TRUE(says(summary.at("why").get<std::string>(), "finite")) << summary;
+  EXPECT_GE(summary.at("steps"), 1);
+}
+
+TEST(Resume, ARunThatIsRefusedAtItsFirstStepKeepsItsJobAndItsLog) {
+  const test::TempFolder folder;
+  const test::PictureFolder pictures(folder / "pictures");
+  const std::string job = fmt::format(
+      "model: {{name: mlp, options: {{hidden: [4]}}}}\n"
+      "data: {{source: images, path: \"{}\", shape: [1, 8, 8], validation: 0}}\n"
+      "training: {{epochs: 1, batch: 20}}\noutput: {{folder: \"{}\"}}\n",
+      pictures.path().string(), (folder / "run").string());
+  run_job(parse_job(job, "job.yaml"), {});
+  const auto files = [&] {
+    return test::read_text(folder / "run" / "job.yaml") + test::read_text(folder / "run" / "metrics.jsonl");
+  };
+  const std::string before = files();
+  for (int i = 0; i < 20; ++i) pictures.damage_inside(i);
+  EXPECT_THROW(run_job(read_job(folder / "run" / "job.yaml", {"training.epochs=2"}), {.resume = true}),
+               Error);
+  EXPECT_EQ(files(), before);
 }
 
 TEST_F(ResumeWith, APositionOutsideTheEpochIsRefused) {

@@ -30,12 +30,6 @@ bool started_by_mpi() {
       });
 }
 
-void require_alone(const std::string& why) {
-  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");  // NOLINT(concurrency-mt-unsafe): one thread
-  if (tasks == nullptr || std::string(tasks) == "1") return;
-  throw user_error("srun has started {} processes, but {}; try srun --mpi=pmix", tasks, why);
-}
-
 /// Calls `late` if it exists for longer than the start of all processes may take.
 class StartGuard {
  public:
@@ -183,21 +177,20 @@ class MpiProcesses final : public Processes {
 bool can_join_processes() { return true; }
 
 std::unique_ptr<Processes> join_processes(std::function<void(const Error&)> late) {
-  if (!started_by_mpi()) {
-    require_alone("did not tell them about each other");
-    return nullptr;
+  if (started_by_mpi()) {
+    const StartGuard guard(std::move(late));
+    int given = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given);
+    if (given < MPI_THREAD_MULTIPLE) {
+      MPI_Finalize();
+      throw user_error(
+          "this MPI library cannot be called by several threads (MPI_THREAD_MULTIPLE); use one that can");
+    }
+    auto processes = std::make_unique<MpiProcesses>();
+    if (processes->size() > 1) return processes;
   }
-  const StartGuard guard(std::move(late));
-  int given = 0;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given);
-  if (given < MPI_THREAD_MULTIPLE) {
-    MPI_Finalize();
-    throw user_error(
-        "this MPI library cannot be called by several threads (MPI_THREAD_MULTIPLE); use one that can");
-  }
-  auto processes = std::make_unique<MpiProcesses>();
-  if (processes->size() > 1) return processes;
-  require_alone("MPI does not see the others");
+  require_started_alone(
+      "OpenMPI, with which telar is built, sees only this one, so each would train on its own: use OpenMPI's mpirun, or srun --mpi=pmix");
   return nullptr;
 }
 

@@ -182,7 +182,8 @@ class KafkaLog final : public MessageLog {
         return Message{message->offset,
                        {static_cast<const char*>(message->payload), message->len},
                        rd_kafka_message_timestamp(message, &kind),
-                       key_of(*message)};
+                       key_of(*message),
+                       message->payload == nullptr};
       }
     }
   }

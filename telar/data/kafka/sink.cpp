@@ -127,11 +127,13 @@ class KafkaSink final : public MessageSink {
     given[1].u.i32 = partition;
     given[2].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
     given[2].u.i = RD_KAFKA_MSG_F_COPY;
-    given[3].vtype = RD_KAFKA_VTYPE_VALUE;
-    given[3].u.mem = copied(message.value);
-    given[4].vtype = RD_KAFKA_VTYPE_OPAQUE;
-    given[4].u.ptr = this;
-    size_t count = 5;
+    given[3].vtype = RD_KAFKA_VTYPE_OPAQUE;
+    given[3].u.ptr = this;
+    size_t count = 4;
+    if (!message.null) {
+      given[count].vtype = RD_KAFKA_VTYPE_VALUE;
+      given[count++].u.mem = copied(message.value);
+    }
     if (message.key) {
       given[count].vtype = RD_KAFKA_VTYPE_KEY;
       given[count++].u.mem = copied(*message.key);
@@ -148,7 +150,7 @@ class KafkaSink final : public MessageSink {
 
   using Memory = decltype(rd_kafka_vu_t{}.u.mem);
   static Memory copied(std::string_view bytes) {
-    // Null stands for no key.
+    // Null stands for no key, or no value.
     const char* data = bytes.data() == nullptr ? "" : bytes.data();
     return {const_cast<char*>(data), bytes.size()};  // NOLINT: the library only copies it
   }

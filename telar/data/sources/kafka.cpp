@@ -71,6 +71,7 @@ void check_kafka(const Attributes& options) {
     throw OptionError("format", fmt::format("data.format: {}", error.what()));
   }
   try {
+    check_brokers(options.text("brokers"));
     check_kafka_settings(options.texts("kafka"));
   } catch (const Error& error) {
     throw OptionError("source", error.what());  // the place of data.kafka may be an override, with its values
@@ -89,6 +90,8 @@ void check_kafka(const Attributes& options) {
       throw OptionError("start", fmt::format("data.start: {}", error.what()));
     }
   }
+  if (options.text("test_source").empty() && !options.text("test_path").empty())
+    throw OptionError("test_path", "data.test_path needs data.test_source, which says how the file is read");
   check_offsets(options, "start");
   check_offsets(options, "end");
   check_end(options);
@@ -170,7 +173,12 @@ OpenedSource open_test_of(const SourceRequest& request, Split part) {
     if (option.name == "classes" || option.name == "shape") given.set(option.name, options.at(option.name));
   }
   const Attributes all = completed("source '" + name + "'", type.options, given);
-  return type.open({.options = all, .seed = request.seed, .listing = request.listing}, Split::test);
+  OpenedSource opened =
+      type.open({.options = all, .seed = request.seed, .listing = request.listing}, Split::test);
+  if (opened.samples == nullptr)
+    throw user_error("data.test_source is {}, whose test samples are in a file; name it as data.test_path",
+                     name);
+  return opened;
 }
 
 }  // namespace
