@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "telar/core/error.h"
-#include "telar/data/image.h"
 #include "telar/data/resize.h"
 
 namespace telar {
@@ -19,7 +18,8 @@ namespace fs = std::filesystem;
 
 class ImageFolder : public Dataset {
  public:
-  ImageFolder(SampleSpec spec, PictureListPtr list) : spec_(std::move(spec)), list_(std::move(list)) {}
+  ImageFolder(SampleSpec spec, PictureListPtr list, const PictureReading& reading)
+      : spec_(std::move(spec)), list_(std::move(list)), reading_(reading) {}
 
   int64_t size() const override { return static_cast<int64_t>(list_->files.size()); }
   const SampleSpec& spec() const override { return spec_; }
@@ -28,7 +28,7 @@ class ImageFolder : public Dataset {
             std::span<std::byte> label) const override {
     const PictureFile& picture = list_->files[static_cast<size_t>(index)];
     const Shape& shape = spec_.features;
-    const Image image = decode_image(read_listed_file(picture.path), shape[0], picture.path);
+    const Image image = decode_image(read_listed_file(picture.path), reading_, picture.path);
     resize_to_planes(image, shape[1], shape[2], as_floats(features));
     as_ints(label)[0] = picture.label;
   }
@@ -36,6 +36,7 @@ class ImageFolder : public Dataset {
  private:
   SampleSpec spec_;
   PictureListPtr list_;
+  PictureReading reading_;
 };
 
 void check_header(const std::string& path) {
@@ -138,7 +139,8 @@ DatasetPtr open_pictures(PictureListPtr list, const ImageFolderOptions& options)
   spec.features = {options.channels, options.height, options.width};
   spec.classes = static_cast<int64_t>(list->classes.size());
   spec.class_names = list->classes;
-  return std::make_shared<ImageFolder>(std::move(spec), std::move(list));
+  const PictureReading reading{options.channels, options.rules, options.upright};
+  return std::make_shared<ImageFolder>(std::move(spec), std::move(list), reading);
 }
 
 std::map<std::string, int64_t> ignored_files(const std::string& folder) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "telar/data/dataset.h"
+#include "telar/data/image.h"
 #include "telar/data/readable.h"
 
 namespace telar {
@@ -42,6 +43,8 @@ struct ImageFolderOptions {
   int64_t height = 224;  ///< every picture is resized to this; its aspect ratio is not kept
   int64_t width = 224;
   int64_t channels = 3;  ///< 3 RGB, 1 grey
+  int64_t rules = kPictureRules;
+  bool upright = true;  ///< turned as EXIF says
 };
 
 /// The pictures of a list as samples; the format of each is recognised by its content.

@@ -14,10 +14,10 @@
 #include "telar/train/job_devices.h"
 #include "telar/train/job_loader.h"
 #include "telar/train/job_memory.h"
-#include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/run_folder.h"
+#include "telar/train/run_job.h"
 #include "telar/train/sample_file.h"
 
 namespace telar {
@@ -31,7 +31,7 @@ bool names_devices(const std::string& override) {
 /// The job as run, moved to devices that this machine has.
 Job job_to_compute(const std::filesystem::path& file, std::vector<std::string> overrides,
                    const std::function<void(const std::string&)>& warn) {
-  const Job as_run = read_job(file);
+  const Job as_run = read_run_job(file);
   if (std::none_of(overrides.begin(), overrides.end(), names_devices)) {
     std::vector<std::string> devices = as_run.strategy.devices;
     if (uses_servers(as_run)) devices.resize(1);  // the others belong to other workers
@@ -48,9 +48,9 @@ Job job_to_compute(const std::filesystem::path& file, std::vector<std::string> o
   if (as_run.training.precision == "tf32") {
     std::vector<std::string> in_f32 = {"training.precision=f32"};
     in_f32.insert(in_f32.end(), overrides.begin(), overrides.end());
-    if (has_processor(read_job(file, in_f32).strategy)) overrides = std::move(in_f32);
+    if (has_processor(read_run_job(file, in_f32).strategy)) overrides = std::move(in_f32);
   }
-  Job job = read_job(file, overrides);
+  Job job = read_run_job(file, overrides);
   job.strategy.gpu_exchange = "host";  // no gradients are exchanged, so NCCL is not needed
   return job;
 }
