@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "io/temp_folder.h"
+#include "support/npy_file.h"
 #include "support/picture_folder.h"
 #include "support/sentences.h"
 #include "telar/train/job_reader.h"
@@ -107,6 +108,32 @@ TEST_F(RunOnPictures, AnOlderRunKeepsItsRules) {
         run({"training.epochs=3", "data.rules=2"}, true);
       },
       {"data.rules: 1 → 2", "cannot change"});
+}
+
+TEST_F(RunOnPictures, BytesToPredictAreReadAsItsOwn) {
+  run({});
+  const std::string file = (folder_ / "x.npy").string();
+  test::write_npy(file, std::vector<uint8_t>(192, 51), {3, 8, 8});
+  EXPECT_FLOAT_EQ(values(trained(), file)[0], 0.2F);
+  const std::string numbers = (folder_ / "numbers.npy").string();
+  test::write_npy(numbers, std::vector<float>(192, 51), {3, 8, 8});
+  EXPECT_FLOAT_EQ(values(trained(), numbers)[0], 51);
+}
+
+TEST(RunOnNumbers, BytesToPredictAreTakenAsTheyAre) {
+  const test::TempFolder folder;
+  const std::string job =
+      "model: {name: mlp, options: {hidden: [4]}}\n"
+      "data: {source: synthetic, samples: 20, test_samples: 4, shape: [6], classes: 3}\n"
+      "training: {epochs: 1, batch: 4}\n";
+  run_job(parse_job(job, "job.yaml", {"output.folder=" + (folder / "run").string()}), {});
+  const Trained trained = load_trained(folder / "run", false);
+  test::write_npy(folder / "x.npy", std::vector<uint8_t>(6, 51), {6});
+  const DatasetPtr data = open_inputs(trained, (folder / "x.npy").string());
+  std::vector<float> values(6);
+  int32_t label = 0;
+  data->read(0, {}, std::as_writable_bytes(std::span(values)), std::as_writable_bytes(std::span(&label, 1)));
+  EXPECT_EQ(values[0], 51);
 }
 
 }  // namespace

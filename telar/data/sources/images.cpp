@@ -91,6 +91,7 @@ void register_images(SourceRegistry& registry) {
        .test_paths = {"test_path"},
        .test_by_user = true,
        .file_each = true,
+       .bytes_are_fractions = [](const Attributes&) { return true; },
        .open = open_folder,
        .check = check_images,
        .remark =
