@@ -4,11 +4,13 @@
 #include <cmath>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "telar/core/error.h"
 #include "telar/data/assignment.h"
 #include "telar/data/dataset_batches.h"
 #include "telar/data/loader.h"
+#include "telar/data/part_of.h"
 #include "telar/train/batch_view.h"
 #include "telar/train/checkpoint.h"
 #include "telar/train/job_devices.h"
@@ -70,6 +72,25 @@ void require_fit(const Trained& trained, const SampleSpec& given) {
   throw user_error("the samples are {} {}, but the model in {} was trained on {} {}", name_of(given.dtype),
                    given.features.str(), trained.checkpoint.string(), name_of(right.dtype),
                    right.features.str());
+}
+
+DatasetPtr with_classes_of(const Trained& trained, DatasetPtr data,
+                           const std::function<void(const std::string&)>& warn) {
+  const std::vector<std::string>& given = data->spec().class_names;
+  const std::vector<std::string>& known = trained.spec.class_names;
+  if (given.empty() || given == known) return data;
+  if (known.empty()) {
+    if (warn)
+      warn(fmt::format("the model in {} has no names of its classes, so these are its classes 0 … {}: {}",
+                       trained.checkpoint.string(), given.size() - 1, fmt::join(given, ", ")));
+    return data;
+  }
+  for (const std::string& name : given) {
+    if (std::ranges::find(known, name) == known.end())
+      throw user_error("the samples have the classes {}, but the model in {} knows no {}; it knows {}",
+                       fmt::join(given, ", "), trained.checkpoint.string(), name, fmt::join(known, ", "));
+  }
+  return with_classes(std::move(data), known);
 }
 
 Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,

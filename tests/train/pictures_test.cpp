@@ -11,6 +11,7 @@
 #include "support/npy_file.h"
 #include "support/picture_folder.h"
 #include "support/sentences.h"
+#include "telar/data/image_folder.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/run.h"
 #include "telar/train/trained.h"
@@ -134,6 +135,26 @@ TEST(RunOnNumbers, BytesToPredictAreTakenAsTheyAre) {
   int32_t label = 0;
   data->read(0, {}, std::as_writable_bytes(std::span(values)), std::as_writable_bytes(std::span(&label, 1)));
   EXPECT_EQ(values[0], 51);
+}
+
+TEST_F(RunOnPictures, ClassesOfOtherFoldersCountByName) {
+  run({});
+  Trained model = trained();
+  const auto classes_of = [&](const std::string& folder) {
+    return with_classes_of(model, open_pictures(list_pictures(folder), {.height = 8, .width = 8}), {});
+  };
+  fs::create_directories(folder_ / "only");
+  fs::copy(pictures_.path() / "dogs", folder_ / "only" / "dogs");
+  const DatasetPtr dogs = classes_of((folder_ / "only").string());
+  std::vector<float> values(192);
+  int32_t label = 0;
+  dogs->read(0, {}, std::as_writable_bytes(std::span(values)), std::as_writable_bytes(std::span(&label, 1)));
+  EXPECT_EQ(label, 1);
+  EXPECT_EQ(dogs->spec().class_names, (std::vector<std::string>{"cats", "dogs"}));
+  fs::rename(folder_ / "only" / "dogs", folder_ / "only" / "wolves");
+  expect_error([&] { classes_of((folder_ / "only").string()); }, {"knows no wolves; it knows cats, dogs"});
+  model.spec.class_names.clear();
+  EXPECT_EQ(classes_of((folder_ / "only").string())->spec().class_names, std::vector<std::string>{"wolves"});
 }
 
 }  // namespace
