@@ -68,17 +68,22 @@ void inspect(PictureList& list, const std::string& folder, const PictureListing&
   throw user_error("{}{}", damaged.front().reason, others);
 }
 
+bool is_dangling(const fs::directory_entry& entry) { return entry.is_symlink() && !entry.exists(); }
+
 void add_class(const fs::path& folder, PictureList& list) {
   const auto label = static_cast<int32_t>(list.classes.size());
   list.classes.push_back(folder.filename().string());
   const size_t before = list.files.size();
+  std::vector<std::string> links;
   for (const fs::directory_entry& entry : visible_entries(folder)) {
     if (entry.is_regular_file() && is_picture(entry.path()))
       list.files.push_back({.path = entry.path().string(), .label = label});
+    if (is_dangling(entry)) links.push_back(entry.path().string());
   }
   if (list.files.size() == before) {
-    throw user_error("{}: this class has no pictures (.jpg, .jpeg or .png); every class needs at least one",
-                     folder.string());
+    throw user_error(
+        "{}: this class has no pictures (.jpg, .jpeg or .png); every class needs at least one{}{}",
+        folder.string(), links.empty() ? "" : "; ", dangling_text(links));
   }
 }
 
@@ -88,7 +93,16 @@ Error unreadable(const fs::filesystem_error& error) {
 
 std::string ignored_kind(const fs::directory_entry& entry) {
   if (entry.is_directory()) return "folders";
+  if (!entry.is_regular_file()) return "that are no files";
   return entry.path().has_extension() ? entry.path().extension().string() : "without extension";
+}
+
+void ignore(const fs::directory_entry& entry, IgnoredFiles& ignored) {
+  if (is_dangling(entry)) {
+    ignored.links.push_back(entry.path().string());
+  } else {
+    ++ignored.kinds[ignored_kind(entry)];
+  }
 }
 
 }  // namespace
@@ -143,22 +157,28 @@ DatasetPtr open_pictures(PictureListPtr list, const ImageFolderOptions& options)
   return std::make_shared<ImageFolder>(std::move(spec), std::move(list), reading);
 }
 
-std::map<std::string, int64_t> ignored_files(const std::string& folder) {
-  std::map<std::string, int64_t> ignored;
+IgnoredFiles ignored_files(const std::string& folder) {
+  IgnoredFiles ignored;
   try {
     for (const fs::directory_entry& entry : visible_entries(folder)) {
       if (!entry.is_directory()) {
-        ++ignored[ignored_kind(entry)];
+        ignore(entry, ignored);
         continue;
       }
       for (const fs::directory_entry& inside : visible_entries(entry)) {
-        if (!inside.is_regular_file() || !is_picture(inside)) ++ignored[ignored_kind(inside)];
+        if (!inside.is_regular_file() || !is_picture(inside)) ignore(inside, ignored);
       }
     }
   } catch (const fs::filesystem_error& error) {
     throw unreadable(error);
   }
   return ignored;
+}
+
+std::string dangling_text(const std::vector<std::string>& links) {
+  if (links.empty()) return "";
+  return fmt::format("{} link{} to nothing ({}{})", links.size(), links.size() == 1 ? " leads" : "s lead",
+                     links.front(), links.size() == 1 ? "" : ", …");
 }
 
 }  // namespace telar

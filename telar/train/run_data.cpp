@@ -8,6 +8,7 @@
 #include "telar/data/image.h"
 #include "telar/observe/process.h"
 #include "telar/train/job_memory.h"
+#include "telar/train/job_report.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/job_stream.h"
 #include "telar/train/run_folder.h"
@@ -26,6 +27,7 @@ class DataOpening {
   RunData run() {
     if (leaves_rules_open(job_.data)) settle_rules();
     data_.data = opened();
+    say_remarks();
     return std::move(data_);
   }
 
@@ -85,6 +87,15 @@ class DataOpening {
     std::string rules = std::to_string(kept ? before->data.options.integer("rules") : kPictureRules);
     if (options_.processes != nullptr) options_.processes->broadcast(rules);
     job_.data.options.set("rules", int64_t{std::stoi(rules)});
+  }
+
+  /// Of the files of this process, or of all processes if each has its own.
+  void say_remarks() const {
+    if (!leads() && !job_.data.spread) return;
+    std::string text = data_remarks(job_.data, options_.processes);
+    if (!leads() || !options_.say || text.empty()) return;
+    text.pop_back();  // the end of the last line
+    options_.say(text);
   }
 
   SampleChecks sample_checks() const {

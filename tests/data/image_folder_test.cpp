@@ -183,9 +183,14 @@ TEST(ImageFolder, CountsTheFilesThatItIgnores) {
        {"cats/a.webp", "cats/b.webp", "dogs/notes.txt", "dogs/more/x.jpg", "README", "cats/.git"})
     folder.write(name, Bytes{'x'});
   folder.write("dogs/a.jpg", jpeg_of(plain(4, 4, 1, 2, 3)));
-  EXPECT_EQ(
-      ignored_files(folder.path()),
-      (std::map<std::string, int64_t>{{".txt", 1}, {".webp", 2}, {"folders", 1}, {"without extension", 1}}));
+  std::filesystem::create_symlink("/nowhere/a.jpg", folder.path("cats/c.jpg"));
+  const IgnoredFiles ignored = ignored_files(folder.path());
+  EXPECT_EQ(ignored.kinds, (std::map<std::string, int64_t>{
+                               {".txt", 1}, {".webp", 2}, {"folders", 1}, {"without extension", 1}}));
+  EXPECT_EQ(dangling_text(ignored.links),
+            fmt::format("1 link leads to nothing ({})", folder.path("cats/c.jpg")));
+  expect_error([&] { list_pictures(folder.path()); },
+               {"no pictures", "1 link leads to nothing", "cats/c.jpg"});
 }
 
 TEST(ImageFolder, RejectsAnImageOfImpossibleSize) {

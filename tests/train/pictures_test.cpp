@@ -157,5 +157,14 @@ TEST_F(RunOnPictures, ClassesOfOtherFoldersCountByName) {
   EXPECT_EQ(classes_of((folder_ / "only").string())->spec().class_names, std::vector<std::string>{"wolves"});
 }
 
+TEST_F(RunOnPictures, SaysWhichFilesItIgnores) {
+  test::write_text(pictures_.path() / "dogs" / "x.webp", "x");
+  fs::create_symlink("/nowhere/y.png", pictures_.path() / "dogs" / "y.png");
+  run({});
+  EXPECT_TRUE(says(said_, "1 .webp; images are"));
+  EXPECT_TRUE(
+      says(said_, "1 link leads to nothing (" + (pictures_.path() / "dogs" / "y.png").string() + ")"));
+}
+
 }  // namespace
 }  // namespace telar

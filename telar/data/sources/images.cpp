@@ -45,12 +45,17 @@ void check_images(const Attributes& options) {
 
 std::string ignored_in(const std::string& folder) {
   if (folder.empty()) return "";
+  const IgnoredFiles ignored = ignored_files(folder);
+  std::string text;
   std::vector<std::string> parts;
-  for (const auto& [kind, count] : ignored_files(folder)) parts.push_back(fmt::format("{} {}", count, kind));
-  if (parts.empty()) return "";
-  return fmt::format(
-      "ignored in {}: {}; images are .jpg, .jpeg and .png files in the folder of their class\n", folder,
-      fmt::join(parts, ", "));
+  for (const auto& [kind, count] : ignored.kinds) parts.push_back(fmt::format("{} {}", count, kind));
+  if (!parts.empty())
+    text =
+        fmt::format("ignored in {}: {}; images are .jpg, .jpeg and .png files in the folder of their class\n",
+                    folder, fmt::join(parts, ", "));
+  if (!ignored.links.empty())
+    text += fmt::format("ignored in {}: {}\n", folder, dangling_text(ignored.links));
+  return text;
 }
 
 DatasetPtr image_input(const InputFile& file, const Attributes* options) {
