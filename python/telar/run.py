@@ -53,13 +53,32 @@ def evaluate(run, best=False, **overrides):
     return _summary_of("evaluate", [os.fspath(run), *_which(best), *_settings(overrides)])
 
 
+class Predictions(numpy.ndarray):
+    """The predictions of a run: a NumPy array, and the names of its columns.
+
+    classes: the names of the classes in the order of the columns; None of a model without classes, and of arrays that are
+    made from this one: they may have other columns.
+    """
+
+    classes = None
+
+    def likeliest(self):
+        """The name of the likeliest class of each sample; None where a probability is not a number."""
+        if self.classes is None:
+            raise _native.Error("these predictions have no names of classes; only what telar.predict() returns has them")
+        rows = numpy.asarray(self)
+        return [None if numpy.isnan(row).any() else self.classes[row.argmax()] for row in rows]
+
+
 def predict(run, x, best=False, **overrides):
     """The predictions of a trained run, as `telar predict` has them: of classes, their probabilities.
 
-        telar.predict("runs/job-1", images).argmax(1)
+        predictions = telar.predict("runs/job-1", images)
+        predictions.classes, predictions.argmax(1), predictions.likeliest()
 
     run, best: as in evaluate(). x: samples in the form of the job's data, which normalises them as in training; a NumPy array
-    or anything with DLPack, [N, ...]. Returns float32 [N, classes], or [N, values] of a model without classes.
+    or anything with DLPack, [N, ...]. Bytes (uint8) are divided by 255 if the job's own samples are. Returns Predictions:
+    float32 [N, classes], or [N, values] of a model without classes.
     Raises telar.Error.
     """
     array = numpy.ascontiguousarray(as_numbers(x, "x"))  # a DataFrame's columns may be in Fortran's order
@@ -71,7 +90,10 @@ def predict(run, x, best=False, **overrides):
             columns, *rows = csv.reader(file)
     # The file and the number of the sample come before the values, and of classes the likeliest one and its probability.
     before = 4 if columns[2:4] == ["class", "probability"] else 2
-    return numpy.array([row[before:] for row in rows], dtype=numpy.float32)
+    predictions = numpy.array([row[before:] for row in rows], dtype=numpy.float32).view(Predictions)
+    if before == 4:
+        predictions.classes = [column[len("p("):-len(")")] for column in columns[before:]]
+    return predictions
 
 
 def _which(best):

@@ -1,6 +1,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "telar/cli/options.h"
 #include "telar/cli/verbs.h"
@@ -54,10 +55,11 @@ int evaluate_run(const EvaluateArguments& arguments) {
                                 },
                             .warn = warn,
                             .decode = data.on_error == "skip"};
-  const DatasetPtr test = open_test_dataset(data, static_cast<uint64_t>(trained.job.training.seed), &checks);
+  DatasetPtr test = open_test_dataset(data, static_cast<uint64_t>(trained.job.training.seed), &checks);
   if (test == nullptr) {
     throw user_error("the job of {} has no test samples; give some with --data", trained.checkpoint.string());
   }
+  test = with_classes_of(trained, std::move(test), warn);
   const std::vector<double> means = evaluate(trained, *test);
   const std::vector<std::string>& names = trained.session->metric_names();
   if (!arguments.summary.empty()) {

@@ -1,10 +1,72 @@
 #include "telar/data/image.h"
 
+#include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "telar/core/error.h"
 
 namespace telar {
+namespace {
+
+/// The pixels of a picture, each made from that of another one.
+template <typename Convert>
+Image converted(const Image& image, int64_t channels, Convert convert) {
+  Image result{image.height, image.width, channels, {}, image.orientation};
+  result.pixels.resize(static_cast<size_t>(image.height * image.width * channels));
+  const auto step = static_cast<size_t>(image.channels);
+  uint8_t* out = result.pixels.data();
+  for (size_t at = 0; at < image.pixels.size(); at += step, out += channels)
+    convert(image.pixels.data() + at, out);
+  return result;
+}
+
+/// Each ink takes its part of the light that black leaves.
+Image rgb_of_cmyk(const Image& image) {
+  return converted(image, 3, [](const uint8_t* cmyk, uint8_t* rgb) {
+    for (int ink = 0; ink < 3; ++ink) rgb[ink] = static_cast<uint8_t>((cmyk[ink] * cmyk[3] + 127) / 255);
+  });
+}
+
+/// ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B.
+Image grey_of_rgb(const Image& image) {
+  return converted(image, 1, [](const uint8_t* rgb, uint8_t* grey) {
+    constexpr unsigned kHalf = 1U << 15U;
+    *grey = static_cast<uint8_t>((19595U * rgb[0] + 38470U * rgb[1] + 7471U * rgb[2] + kHalf) >> 16U);
+  });
+}
+
+/// The picture as it is to be seen. Rows and columns of the result follow from its orientation: from which
+/// corner of the stored one they begin, and whether its columns become rows.
+Image upright(Image image) {
+  const int orientation = std::exchange(image.orientation, 1);
+  if (orientation == 1) return image;
+  const bool swapped = orientation >= 5;
+  const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool from_below = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  Image result{swapped ? image.width : image.height, swapped ? image.height : image.width, image.channels,
+               Bytes(image.pixels.size())};
+  const int64_t across = image.channels * (from_right ? -1 : 1);
+  const int64_t down = image.channels * image.width * (from_below ? -1 : 1);
+  const uint8_t* corner = image.pixels.data() + (from_right ? image.channels * (image.width - 1) : 0) +
+                          (from_below ? image.channels * image.width * (image.height - 1) : 0);
+  uint8_t* out = result.pixels.data();
+  for (int64_t y = 0; y < result.height; ++y) {
+    for (int64_t x = 0; x < result.width; ++x) {
+      const uint8_t* pixel = corner + y * (swapped ? across : down) + x * (swapped ? down : across);
+      out = std::copy_n(pixel, image.channels, out);
+    }
+  }
+  return result;
+}
+
+Image finished(Image image, const PictureReading& reading) {
+  if (image.channels == 4) image = rgb_of_cmyk(image);
+  if (image.channels > reading.channels) image = grey_of_rgb(image);
+  return reading.upright && reading.rules > 1 ? upright(std::move(image)) : image;
+}
+
+}  // namespace
 
 ImageFormat image_format(std::span<const uint8_t> head) {
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
@@ -13,10 +75,12 @@ ImageFormat image_format(std::span<const uint8_t> head) {
   return ImageFormat::unknown;
 }
 
-Image decode_image(std::span<const uint8_t> file, int64_t channels, const std::string& name) {
+Image decode_image(std::span<const uint8_t> file, const PictureReading& reading, const std::string& name) {
   switch (image_format(file)) {
-    case ImageFormat::jpeg: return decode_jpeg(file, channels, name);
-    case ImageFormat::png: return decode_png(file, channels, name);
+    case ImageFormat::jpeg: return finished(decode_jpeg(file, reading, name), reading);
+    case ImageFormat::png:
+      return reading.rules == 1 ? decode_png_in_linear_light(file, reading.channels, name)
+                                : finished(decode_png(file, reading, name), reading);
     case ImageFormat::unknown: break;
   }
   throw user_error("{}: is neither a JPEG nor a PNG file", name);

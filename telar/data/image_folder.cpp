@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "telar/core/error.h"
-#include "telar/data/image.h"
 #include "telar/data/resize.h"
 
 namespace telar {
@@ -19,7 +18,8 @@ namespace fs = std::filesystem;
 
 class ImageFolder : public Dataset {
  public:
-  ImageFolder(SampleSpec spec, PictureListPtr list) : spec_(std::move(spec)), list_(std::move(list)) {}
+  ImageFolder(SampleSpec spec, PictureListPtr list, const PictureReading& reading)
+      : spec_(std::move(spec)), list_(std::move(list)), reading_(reading) {}
 
   int64_t size() const override { return static_cast<int64_t>(list_->files.size()); }
   const SampleSpec& spec() const override { return spec_; }
@@ -28,7 +28,7 @@ class ImageFolder : public Dataset {
             std::span<std::byte> label) const override {
     const PictureFile& picture = list_->files[static_cast<size_t>(index)];
     const Shape& shape = spec_.features;
-    const Image image = decode_image(read_listed_file(picture.path), shape[0], picture.path);
+    const Image image = decode_image(read_listed_file(picture.path), reading_, picture.path);
     resize_to_planes(image, shape[1], shape[2], as_floats(features));
     as_ints(label)[0] = picture.label;
   }
@@ -36,6 +36,7 @@ class ImageFolder : public Dataset {
  private:
   SampleSpec spec_;
   PictureListPtr list_;
+  PictureReading reading_;
 };
 
 void check_header(const std::string& path) {
@@ -67,17 +68,22 @@ void inspect(PictureList& list, const std::string& folder, const PictureListing&
   throw user_error("{}{}", damaged.front().reason, others);
 }
 
+bool is_dangling(const fs::directory_entry& entry) { return entry.is_symlink() && !entry.exists(); }
+
 void add_class(const fs::path& folder, PictureList& list) {
   const auto label = static_cast<int32_t>(list.classes.size());
   list.classes.push_back(folder.filename().string());
   const size_t before = list.files.size();
+  std::vector<std::string> links;
   for (const fs::directory_entry& entry : visible_entries(folder)) {
     if (entry.is_regular_file() && is_picture(entry.path()))
       list.files.push_back({.path = entry.path().string(), .label = label});
+    if (is_dangling(entry)) links.push_back(entry.path().string());
   }
   if (list.files.size() == before) {
-    throw user_error("{}: this class has no pictures (.jpg, .jpeg or .png); every class needs at least one",
-                     folder.string());
+    throw user_error(
+        "{}: this class has no pictures (.jpg, .jpeg or .png); every class needs at least one{}{}",
+        folder.string(), links.empty() ? "" : "; ", dangling_text(links));
   }
 }
 
@@ -87,7 +93,16 @@ Error unreadable(const fs::filesystem_error& error) {
 
 std::string ignored_kind(const fs::directory_entry& entry) {
   if (entry.is_directory()) return "folders";
+  if (!entry.is_regular_file()) return "that are no files";
   return entry.path().has_extension() ? entry.path().extension().string() : "without extension";
+}
+
+void ignore(const fs::directory_entry& entry, IgnoredFiles& ignored) {
+  if (is_dangling(entry)) {
+    ignored.links.push_back(entry.path().string());
+  } else {
+    ++ignored.kinds[ignored_kind(entry)];
+  }
 }
 
 }  // namespace
@@ -138,25 +153,32 @@ DatasetPtr open_pictures(PictureListPtr list, const ImageFolderOptions& options)
   spec.features = {options.channels, options.height, options.width};
   spec.classes = static_cast<int64_t>(list->classes.size());
   spec.class_names = list->classes;
-  return std::make_shared<ImageFolder>(std::move(spec), std::move(list));
+  const PictureReading reading{options.channels, options.rules, options.upright};
+  return std::make_shared<ImageFolder>(std::move(spec), std::move(list), reading);
 }
 
-std::map<std::string, int64_t> ignored_files(const std::string& folder) {
-  std::map<std::string, int64_t> ignored;
+IgnoredFiles ignored_files(const std::string& folder) {
+  IgnoredFiles ignored;
   try {
     for (const fs::directory_entry& entry : visible_entries(folder)) {
       if (!entry.is_directory()) {
-        ++ignored[ignored_kind(entry)];
+        ignore(entry, ignored);
         continue;
       }
       for (const fs::directory_entry& inside : visible_entries(entry)) {
-        if (!inside.is_regular_file() || !is_picture(inside)) ++ignored[ignored_kind(inside)];
+        if (!inside.is_regular_file() || !is_picture(inside)) ignore(inside, ignored);
       }
     }
   } catch (const fs::filesystem_error& error) {
     throw unreadable(error);
   }
   return ignored;
+}
+
+std::string dangling_text(const std::vector<std::string>& links) {
+  if (links.empty()) return "";
+  return fmt::format("{} link{} to nothing ({}{})", links.size(), links.size() == 1 ? " leads" : "s lead",
+                     links.front(), links.size() == 1 ? "" : ", …");
 }
 
 }  // namespace telar

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "telar/data/dataset.h"
+#include "telar/data/image.h"
 #include "telar/data/readable.h"
 
 namespace telar {
@@ -42,6 +43,8 @@ struct ImageFolderOptions {
   int64_t height = 224;  ///< every picture is resized to this; its aspect ratio is not kept
   int64_t width = 224;
   int64_t channels = 3;  ///< 3 RGB, 1 grey
+  int64_t rules = kPictureRules;
+  bool upright = true;  ///< turned as EXIF says
 };
 
 /// The pictures of a list as samples; the format of each is recognised by its content.
@@ -56,9 +59,17 @@ std::vector<std::filesystem::directory_entry> visible_entries(const std::filesys
 /// Whether list_pictures() lists a file of this name: .jpg, .jpeg or .png, in any case.
 bool is_picture(const std::filesystem::path& path);
 
-/// The number of files and folders that list_pictures() does not list, by extension: {".webp", 12}. Files
-/// beside the folders of the classes and folders inside them count, too; hidden ones do not. Throws Error
-/// (user) if a folder cannot be read.
-std::map<std::string, int64_t> ignored_files(const std::string& folder);
+/// What list_pictures() does not list.
+struct IgnoredFiles {
+  std::map<std::string, int64_t> kinds;  ///< files and folders by extension: {".webp", 12}
+  std::vector<std::string> links;        ///< those that lead to nothing
+};
+
+/// Files beside the folders of the classes and folders inside them count, too; hidden ones do not. Throws
+/// Error (user) if a folder cannot be read.
+IgnoredFiles ignored_files(const std::string& folder);
+
+/// "2 links lead to nothing (photos/cat/7.jpg, …)"; empty if there are none.
+std::string dangling_text(const std::vector<std::string>& links);
 
 }  // namespace telar

@@ -119,7 +119,8 @@ void read_npy_labels(const NpyElements& elements, int64_t classes, std::span<std
 }
 
 DatasetPtr npy_from_bytes(Bytes features, const Bytes& labels, int64_t classes,
-                          const std::string& features_name, const std::string& labels_name) {
+                          const std::string& features_name, const std::string& labels_name,
+                          float byte_scale) {
   const NpyArray array{features_name, parse_npy(features, features_name)};
   const NpyArray label_array{labels_name, parse_npy(labels, labels_name)};
   SampleSpec spec = npy_spec(array, label_array, classes);
@@ -131,7 +132,7 @@ DatasetPtr npy_from_bytes(Bytes features, const Bytes& labels, int64_t classes,
     std::memcpy(class_of.data(), label_bytes.data(), label_bytes.size());
     const auto stride = static_cast<size_t>(spec.features.elements());
     return byte_images(std::move(spec), std::move(features), {array.header.offset, stride},
-                       std::move(class_of), 1.0F);
+                       std::move(class_of), byte_scale);
   }
   Bytes values(samples * spec.feature_bytes());
   read_npy_features(all_elements(array, features), std::as_writable_bytes(std::span(values)));

@@ -51,9 +51,11 @@ struct NpyElements {
 void read_npy_features(const NpyElements& elements, std::span<std::byte> features);
 void read_npy_labels(const NpyElements& elements, int64_t classes, std::span<std::byte> labels);
 
-/// A dataset from two arrays. Throws Error (user): as the functions above.
+/// A dataset from two arrays. With classes, features of type u1 are multiplied by `byte_scale`. Throws Error
+/// (user): as the functions above.
 DatasetPtr npy_from_bytes(Bytes features, const Bytes& labels, int64_t classes,
-                          const std::string& features_name, const std::string& labels_name);
+                          const std::string& features_name, const std::string& labels_name,
+                          float byte_scale = 1.0F);
 
 /// The same, from two files.
 DatasetPtr open_npy(const std::string& features_path, const std::string& labels_path, int64_t classes);

@@ -33,6 +33,7 @@ struct InputFile {
   Bytes bytes;     ///< decompressed if it was gzip
   Shape features;  ///< that the model takes
   DType dtype = DType::f32;
+  bool bytes_are_fractions = false;  ///< as of the model's own source (SourceType)
 };
 
 /// How a source reads samples to predict. They have no labels; each gets the label 0.
@@ -62,6 +63,8 @@ struct SourceType {
   /// `data.test` sets some of the samples aside.
   bool test_by_user = false;
   bool file_each = false;  ///< each sample is a file, decoded when it is read
+  /// Whether the samples are bytes that are read as v / 255, so that bytes to predict are, too; absent: no.
+  std::function<bool(const Attributes& options)> bytes_are_fractions = {};
   bool generated = false;  ///< computed from the options: there are no files, and values are scaled already
   Moments moments = {};    ///< the published ones; empty: they are measured
   /// Throws Error (user): missing or damaged files, options that do not fit them.

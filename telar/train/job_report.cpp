@@ -82,14 +82,6 @@ std::string remark_on(const DataJob& data) {
   return type.remark ? type.remark(data.options) : "";
 }
 
-/// Of the files of all processes, if each has its own.
-std::string remarks_on(const DataJob& data, Processes* processes) {
-  if (!data.spread) return remark_on(data);
-  if (processes == nullptr) return remark_on(data_of_rank(data, 0));
-  const std::string own = remark_on(data_of_rank(data, processes->rank()));
-  return fmt::format("{}", fmt::join(processes->gather(own), ""));
-}
-
 /// The first file or folder of the job's data that is not on this machine; empty if all are.
 std::string missing_path(const DataJob& data) {
   for (const std::string& option : source_type(data.source).paths) {
@@ -109,6 +101,13 @@ std::string missing_here(const Job& job) {
 
 }  // namespace
 
+std::string data_remarks(const DataJob& data, Processes* processes) {
+  if (!data.spread) return remark_on(data);
+  if (processes == nullptr) return remark_on(data_of_rank(data, 0));
+  const std::string own = remark_on(data_of_rank(data, processes->rank()));
+  return fmt::format("{}", fmt::join(processes->gather(own), ""));
+}
+
 std::string job_report(Job job, const std::function<void(const std::string&)>& warn,
                        const std::function<void(const std::string&)>& say, Processes* processes) {
   settle_workers(job, job_workers(job, nullptr));
@@ -123,7 +122,7 @@ std::string job_report(Job job, const std::function<void(const std::string&)>& w
     const Datasets data = opened_datasets(job, warn, say, processes);
     if (!known) needs = checked_needs(job, data.spec());
     samples = count_of(data);
-    text = samples_text(data) + remarks_on(job.data, processes);
+    text = samples_text(data) + data_remarks(job.data, processes);
   }
   const std::string missing = missing_here(job);
   if (!missing.empty()) warn("this machine cannot train the job: " + missing);

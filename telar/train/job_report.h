@@ -8,6 +8,9 @@
 
 namespace telar {
 
+/// What a source says about the files of a job, in lines: those that it ignores. `processes`: as below.
+std::string data_remarks(const DataJob& data, Processes* processes);
+
 /// What `telar train --check` prints about a job that can run: its samples, the files that it ignores, and
 /// its memory. Opens the data and reads the headers of images; with `data.on_error: skip` whole images, and
 /// `warn` receives those that are damaged. `say` receives the progress of reading that takes longer than a

@@ -30,9 +30,10 @@ Error unknown_format(const std::string& path) {
 }
 
 DatasetPtr open_raw(const Trained& trained, const std::string& path) {
+  const SourceType& own = source_type(trained.job.data.source);
   InputFile file{
       .path = path, .bytes = unpacked(path), .features = trained.spec.features, .dtype = trained.spec.dtype};
-  const SourceType& own = source_type(trained.job.data.source);
+  file.bytes_are_fractions = own.bytes_are_fractions && own.bytes_are_fractions(trained.job.data.options);
   for (const SourceType& type : source_types()) {
     if (!type.inputs.recognises || !type.inputs.recognises(file.bytes)) continue;
     return type.inputs.open(std::move(file), type.name == own.name ? &trained.job.data.options : nullptr);

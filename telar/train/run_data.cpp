@@ -2,14 +2,17 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "telar/data/image.h"
 #include "telar/observe/process.h"
 #include "telar/train/job_memory.h"
-#include "telar/train/job_reader.h"
+#include "telar/train/job_report.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/job_stream.h"
 #include "telar/train/run_folder.h"
+#include "telar/train/run_job.h"
 #include "telar/train/sample_file.h"
 #include "telar/train/spread_data.h"
 
@@ -22,7 +25,9 @@ class DataOpening {
   DataOpening(Job& job, const RunOptions& options) : job_(job), options_(options) {}
 
   RunData run() {
+    if (leaves_rules_open(job_.data)) settle_rules();
     data_.data = opened();
+    say_remarks();
     return std::move(data_);
   }
 
@@ -58,9 +63,7 @@ class DataOpening {
   Datasets opened_stream(const SampleChecks& checks) {
     Datasets data;
     data.test = open_test_dataset(job_.data, seed(), leads() ? &checks : nullptr);
-    std::optional<Job> before;
-    const auto folder = options_.resume && leads() ? RunFolder::find(job_) : std::nullopt;
-    if (folder) before = read_job(*folder / "job.yaml");
+    const std::optional<Job> before = job_before();
     StreamOpening opening{.processes = options_.processes,
                           .before = before ? &before->data : nullptr,
                           .warn = leads() ? options_.warn : nullptr};
@@ -70,6 +73,30 @@ class DataOpening {
     if (data.test != nullptr) require_alike(data.stream->spec(), data.test->spec());
     if (uses_servers(job_)) data_.decision = decide_on_stream(job_.data);
     return data;
+  }
+
+  /// Of the run that is resumed.
+  std::optional<Job> job_before() const {
+    const auto folder = options_.resume && leads() ? RunFolder::find(job_) : std::nullopt;
+    return folder ? std::optional(read_run_job(*folder / "job.yaml")) : std::nullopt;
+  }
+
+  /// A run keeps the rules by which it has read its pictures; a new one has the newest.
+  void settle_rules() {
+    const std::optional<Job> before = job_before();
+    const bool kept = before && before->data.options.has("rules");
+    std::string rules = std::to_string(kept ? before->data.options.integer("rules") : kPictureRules);
+    if (options_.processes != nullptr) options_.processes->broadcast(rules);
+    job_.data.options.set("rules", int64_t{std::stoi(rules)});
+  }
+
+  /// Of the files of this process, or of all processes if each has its own.
+  void say_remarks() const {
+    if (!leads() && !job_.data.spread) return;
+    std::string text = data_remarks(job_.data, options_.processes);
+    if (!leads() || !options_.say || text.empty()) return;
+    text.pop_back();  // the end of the last line
+    options_.say(text);
   }
 
   SampleChecks sample_checks() const {

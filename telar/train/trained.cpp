@@ -4,20 +4,22 @@
 #include <cmath>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "telar/core/error.h"
 #include "telar/data/assignment.h"
 #include "telar/data/dataset_batches.h"
 #include "telar/data/loader.h"
+#include "telar/data/part_of.h"
 #include "telar/train/batch_view.h"
 #include "telar/train/checkpoint.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_loader.h"
 #include "telar/train/job_memory.h"
-#include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/run_folder.h"
+#include "telar/train/run_job.h"
 #include "telar/train/sample_file.h"
 
 namespace telar {
@@ -31,7 +33,7 @@ bool names_devices(const std::string& override) {
 /// The job as run, moved to devices that this machine has.
 Job job_to_compute(const std::filesystem::path& file, std::vector<std::string> overrides,
                    const std::function<void(const std::string&)>& warn) {
-  const Job as_run = read_job(file);
+  const Job as_run = read_run_job(file);
   if (std::none_of(overrides.begin(), overrides.end(), names_devices)) {
     std::vector<std::string> devices = as_run.strategy.devices;
     if (uses_servers(as_run)) devices.resize(1);  // the others belong to other workers
@@ -48,9 +50,9 @@ Job job_to_compute(const std::filesystem::path& file, std::vector<std::string> o
   if (as_run.training.precision == "tf32") {
     std::vector<std::string> in_f32 = {"training.precision=f32"};
     in_f32.insert(in_f32.end(), overrides.begin(), overrides.end());
-    if (has_processor(read_job(file, in_f32).strategy)) overrides = std::move(in_f32);
+    if (has_processor(read_run_job(file, in_f32).strategy)) overrides = std::move(in_f32);
   }
-  Job job = read_job(file, overrides);
+  Job job = read_run_job(file, overrides);
   job.strategy.gpu_exchange = "host";  // no gradients are exchanged, so NCCL is not needed
   return job;
 }
@@ -70,6 +72,25 @@ void require_fit(const Trained& trained, const SampleSpec& given) {
   throw user_error("the samples are {} {}, but the model in {} was trained on {} {}", name_of(given.dtype),
                    given.features.str(), trained.checkpoint.string(), name_of(right.dtype),
                    right.features.str());
+}
+
+DatasetPtr with_classes_of(const Trained& trained, DatasetPtr data,
+                           const std::function<void(const std::string&)>& warn) {
+  const std::vector<std::string>& given = data->spec().class_names;
+  const std::vector<std::string>& known = trained.spec.class_names;
+  if (given.empty() || given == known) return data;
+  if (known.empty()) {
+    if (warn)
+      warn(fmt::format("the model in {} has no names of its classes, so these are its classes 0 … {}: {}",
+                       trained.checkpoint.string(), given.size() - 1, fmt::join(given, ", ")));
+    return data;
+  }
+  for (const std::string& name : given) {
+    if (std::ranges::find(known, name) == known.end())
+      throw user_error("the samples have the classes {}, but the model in {} knows no {}; it knows {}",
+                       fmt::join(given, ", "), trained.checkpoint.string(), name, fmt::join(known, ", "));
+  }
+  return with_classes(std::move(data), known);
 }
 
 Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,

@@ -35,6 +35,11 @@ Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
 /// Means of the metrics over `data`. Throws Error (user) if its samples do not match the model's.
 std::vector<double> evaluate(const Trained& trained, const Dataset& data);
 
+/// The samples with the model's classes of the same names. Throws Error (user) for names that the model does
+/// not have. If it has none, classes count by position, and `warn` is called.
+DatasetPtr with_classes_of(const Trained& trained, DatasetPtr data,
+                           const std::function<void(const std::string&)>& warn);
+
 /// Throws Error (user) if samples of this kind are not those of the model.
 void require_fit(const Trained& trained, const SampleSpec& given);
 

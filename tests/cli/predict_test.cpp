@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <sstream>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/idx_files.h"
+#include "support/picture_folder.h"
 #include "support/pictures.h"
 #include "support/sentences.h"
 
@@ -95,6 +97,25 @@ TEST_F(Predict, RefusesDataThatDoesNotFit) {
   for (const char* file : {"wide.npy", "half.png", "text.txt", "nowhere.png"}) {
     EXPECT_EQ(telar(std::string("predict run ") + file).code, 2) << file;
   }
+}
+
+TEST(EvaluateOnPictures, ClassesOfAnotherFolderCountByName) {
+  const TempFolder folder;
+  const PictureFolder pictures(folder / "pictures");
+  write_text(folder / "job.yaml",
+             "model: {name: mlp, options: {hidden: [8]}}\n"
+             "data: {source: images, path: pictures, shape: [3, 8, 8], validation: 0}\n"
+             "training: {epochs: 40, batch: 5}\n");
+  const auto telar = [&](const std::string& arguments) { return telar_in(folder.path(), arguments); };
+  ASSERT_EQ(telar("train job.yaml --output run --quiet").code, 0);
+  std::filesystem::create_directories(folder / "other");
+  std::filesystem::copy(pictures.path() / "dogs", folder / "other" / "dogs");
+  const CommandResult dogs = telar("evaluate run --data other");
+  EXPECT_TRUE(says(dogs.out, "accuracy 1.0000")) << dogs.out << dogs.err;
+  std::filesystem::rename(folder / "other" / "dogs", folder / "other" / "wolves");
+  const CommandResult wolves = telar("evaluate run --data other");
+  EXPECT_EQ(wolves.code, 2);
+  EXPECT_TRUE(says(wolves.err, "knows no wolves; it knows cats, dogs"));
 }
 
 }  // namespace

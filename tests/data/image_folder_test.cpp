@@ -183,23 +183,28 @@ TEST(ImageFolder, CountsTheFilesThatItIgnores) {
        {"cats/a.webp", "cats/b.webp", "dogs/notes.txt", "dogs/more/x.jpg", "README", "cats/.git"})
     folder.write(name, Bytes{'x'});
   folder.write("dogs/a.jpg", jpeg_of(plain(4, 4, 1, 2, 3)));
-  EXPECT_EQ(
-      ignored_files(folder.path()),
-      (std::map<std::string, int64_t>{{".txt", 1}, {".webp", 2}, {"folders", 1}, {"without extension", 1}}));
+  std::filesystem::create_symlink("/nowhere/a.jpg", folder.path("cats/c.jpg"));
+  const IgnoredFiles ignored = ignored_files(folder.path());
+  EXPECT_EQ(ignored.kinds, (std::map<std::string, int64_t>{
+                               {".txt", 1}, {".webp", 2}, {"folders", 1}, {"without extension", 1}}));
+  EXPECT_EQ(dangling_text(ignored.links),
+            fmt::format("1 link leads to nothing ({})", folder.path("cats/c.jpg")));
+  expect_error([&] { list_pictures(folder.path()); },
+               {"no pictures", "1 link leads to nothing", "cats/c.jpg"});
 }
 
 TEST(ImageFolder, RejectsAnImageOfImpossibleSize) {
   const TempFolder folder;
   Bytes bytes = png_of(plain(4, 4, 1, 2, 3));
   for (const size_t at : {16U, 20U}) bytes[at] = 0x40;  // width and height become 2^30 + 4
-  expect_error([&] { decode_png(bytes, 3, "HUGE"); }, {"HUGE"});
+  expect_error([&] { decode_png(bytes, {}, "HUGE"); }, {"HUGE"});
   Bytes jpeg = jpeg_of(plain(16, 16, 1, 2, 3));
   for (size_t i = 0; i + 8 < jpeg.size(); ++i) {
     if (jpeg[i] == 0xff && jpeg[i + 1] == 0xc0) {  // SOF0: height, width at +5
       for (const size_t at : {5U, 6U, 7U, 8U}) jpeg[i + at] = 0xf0;
     }
   }
-  expect_error([&] { decode_jpeg(jpeg, 3, "HUGE"); }, {"HUGE", "61680 x 61680"});
+  expect_error([&] { decode_jpeg(jpeg, {}, "HUGE"); }, {"HUGE", "61680 x 61680"});
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ class Native(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             run, summary = self.trained(folder, self.y, classes=0)
             means, predicted = telar.evaluate(run), telar.predict(run, self.x)
-            self.assertEqual((predicted.shape, predicted.dtype), ((5, 2), numpy.float32))
+            self.assertEqual((predicted.shape, predicted.dtype, predicted.classes), ((5, 2), numpy.float32, None))
             self.assertAlmostEqual(means["test_loss"], float(((predicted - self.y)**2).mean()), places=6)
             self.assertEqual((means["test_loss"], means["samples"]), (summary["test_loss"], 5))
             numpy.testing.assert_allclose(telar.predict(run, self.x[3:4]), predicted[3:4], rtol=1e-5)
@@ -190,7 +190,10 @@ class Native(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             run, _ = self.trained(folder, y, classes=3)
             means, predicted = telar.evaluate(run), telar.predict(run, self.x)
-        self.assertEqual(predicted.shape, (5, 3))
+        self.assertEqual((predicted.shape, predicted.classes), ((5, 3), ["0", "1", "2"]))
+        self.assertEqual(predicted.likeliest(), [str(column) for column in predicted.argmax(1)])
+        with self.assertRaisesRegex(telar.Error, "no names of classes"):
+            predicted[:, 1:].likeliest()  # of other columns
         numpy.testing.assert_allclose(predicted.sum(1), 1, rtol=1e-6)
         self.assertAlmostEqual(means["test_accuracy"], (predicted.argmax(1) == y).mean(), places=6)
         self.assertAlmostEqual(means["test_loss"], -numpy.log(predicted[numpy.arange(5), y]).mean(), places=5)

@@ -19,6 +19,7 @@ SourceType cifar(const std::string& name, const std::string& summary, std::vecto
           .options = std::move(options),
           .paths = {"path"},
           .test_paths = {"path"},
+          .bytes_are_fractions = [](const Attributes&) { return true; },
           .moments = std::move(moments),
           .open =
               [labels](const SourceRequest& request, Split part) {

@@ -48,6 +48,7 @@ SourceType published(const std::string& name, const std::string& summary, const 
           .options = {path_option("path", kFolderHelp, folder)},
           .paths = {"path"},
           .test_paths = {"path"},
+          .bytes_are_fractions = [](const Attributes&) { return true; },
           .moments = std::move(moments),
           .open =
               [](const SourceRequest& request, Split part) {
@@ -73,6 +74,7 @@ void register_idx(SourceRegistry& registry) {
                 .options = {path_option("path", kFolderHelp), classes_option()},
                 .paths = {"path"},
                 .test_paths = {"path"},
+                .bytes_are_fractions = [](const Attributes&) { return true; },
                 .open =
                     [](const SourceRequest& request, Split part) {
                       return OpenedSource{open_idx_folder(request.options.text("path"), part,

@@ -11,12 +11,24 @@ namespace telar {
 
 namespace {
 
+/// The rules of a job, or of a run. 0: a run has yet to decide.
+int64_t rules_of(const Attributes& options) {
+  const int64_t rules = options.integer("rules");
+  return rules == 0 ? kPictureRules : rules;
+}
+
+bool turns(const Attributes& options) { return options.text("orientation") == "exif"; }
+
 OpenedSource open_folder(const SourceRequest& request, Split part) {
   const std::string& folder = request.options.text(part == Split::train ? "path" : "test_path");
   if (folder.empty()) return {};
   const std::vector<int64_t>& shape = request.options.integers("shape");
   PictureListPtr list = list_pictures(folder, request.listing);
-  DatasetPtr samples = open_pictures(list, {.height = shape[1], .width = shape[2], .channels = shape[0]});
+  DatasetPtr samples = open_pictures(list, {.height = shape[1],
+                                            .width = shape[2],
+                                            .channels = shape[0],
+                                            .rules = rules_of(request.options),
+                                            .upright = turns(request.options)});
   return {std::move(samples), std::move(list)};
 }
 
@@ -33,21 +45,31 @@ void check_images(const Attributes& options) {
 
 std::string ignored_in(const std::string& folder) {
   if (folder.empty()) return "";
+  const IgnoredFiles ignored = ignored_files(folder);
+  std::string text;
   std::vector<std::string> parts;
-  for (const auto& [kind, count] : ignored_files(folder)) parts.push_back(fmt::format("{} {}", count, kind));
-  if (parts.empty()) return "";
-  return fmt::format(
-      "ignored in {}: {}; images are .jpg, .jpeg and .png files in the folder of their class\n", folder,
-      fmt::join(parts, ", "));
+  for (const auto& [kind, count] : ignored.kinds) parts.push_back(fmt::format("{} {}", count, kind));
+  if (!parts.empty())
+    text =
+        fmt::format("ignored in {}: {}; images are .jpg, .jpeg and .png files in the folder of their class\n",
+                    folder, fmt::join(parts, ", "));
+  if (!ignored.links.empty())
+    text += fmt::format("ignored in {}: {}\n", folder, dangling_text(ignored.links));
+  return text;
 }
 
-DatasetPtr image_input(const InputFile& file, const Attributes* /*options*/) {
+DatasetPtr image_input(const InputFile& file, const Attributes* options) {
   const Shape& wanted = file.features;
   if (wanted.rank() != 3 || (wanted[0] != 1 && wanted[0] != 3)) {
     throw user_error("{} is an image, but the model takes samples of shape {}", file.path, wanted.str());
   }
   std::vector<float> planes(static_cast<size_t>(wanted.elements()));
-  resize_to_planes(decode_image(file.bytes, wanted[0], file.path), wanted[1], wanted[2], planes);
+  PictureReading reading{.channels = wanted[0]};
+  if (options != nullptr) {
+    reading.rules = rules_of(*options);
+    reading.upright = turns(*options);
+  }
+  resize_to_planes(decode_image(file.bytes, reading, file.path), wanted[1], wanted[2], planes);
   SampleSpec spec;
   spec.features = wanted;
   spec.classes = 1;
@@ -63,11 +85,18 @@ void register_images(SourceRegistry& registry) {
        .unit = "images",
        .options = {path_option("path", "The folder with one subfolder per class."), test_path_option(),
                    samples_option("shape", std::vector<int64_t>{1, 28, 28}, {.least = 1, .most = 1 << 20},
-                                  "[channels, height, width] of a sample; images are resized to it.")},
+                                  "[channels, height, width] of a sample; images are resized to it."),
+                   samples_option("orientation", std::string("exif"), {.choices = {"exif", "file"}},
+                                  "exif: images are turned upright as their EXIF orientation says. file: "
+                                  "their rows and columns stay as they are stored."),
+                   samples_option("rules", int64_t{0}, {.least = 0, .most = kPictureRules},
+                                  "Version of the rules by which pixels become numbers (see below). 0: of a "
+                                  "new run the newest, of a run that is resumed its own.")},
        .paths = {"path", "test_path"},
        .test_paths = {"test_path"},
        .test_by_user = true,
        .file_each = true,
+       .bytes_are_fractions = [](const Attributes&) { return true; },
        .open = open_folder,
        .check = check_images,
        .remark =

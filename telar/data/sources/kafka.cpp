@@ -264,6 +264,10 @@ void register_kafka(SourceRegistry& registry) {
                 "File or folder of the samples of `data.test_source`. Empty: the default of that source.")},
        .paths = {"test_path", "schema", "descriptor"},
        .test_paths = {"test_path"},
+       .bytes_are_fractions =
+           [](const Attributes& options) {
+             return options.text("format") == "raw" && options.text("dtype") == "u8";
+           },
        .open = open_test_of,
        .open_stream = open_topic,
        .spec = spec_of_options,

@@ -59,7 +59,8 @@ DatasetPtr npy_inputs(InputFile file, const Attributes* /*options*/) {
   const std::string start = std::string(kNpyMagic) + std::string("\1\0\x76\0", 4) + header;
   Bytes labels(start.begin(), start.end());
   labels.resize(labels.size() + static_cast<size_t>(count) * sizeof(int32_t));
-  return npy_from_bytes(std::move(file.bytes), labels, 1, file.path, "labels");
+  const float byte_scale = file.bytes_are_fractions ? 1.0F / 255.0F : 1.0F;
+  return npy_from_bytes(std::move(file.bytes), labels, 1, file.path, "labels", byte_scale);
 }
 
 }  // namespace
