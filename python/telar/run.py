@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -59,19 +60,43 @@ def predict(run, x, best=False, **overrides):
         telar.predict("runs/job-1", images).argmax(1)
 
     run, best: as in evaluate(). x: samples in the form of the job's data, which normalises them as in training; a NumPy array
-    or anything with DLPack, [N, ...]. Returns float32 [N, classes], or [N, values] of a model without classes.
+    or anything with DLPack, [N, ...]; of a table also a DataFrame, whose columns are found by their names. Returns float32 [N, classes], or [N, values] of a model without classes.
     Raises telar.Error.
     """
     array = as_numbers(x, "x")
     with tempfile.TemporaryDirectory() as folder:
-        samples, table = os.path.join(folder, "x.npy"), os.path.join(folder, "predictions.csv")
-        numpy.save(samples, array)
+        table = os.path.join(folder, "predictions.csv")
+        if hasattr(x, "columns") and _is_of_a_table(run):
+            samples = _table_of(array, x.columns, folder)
+            overrides = {"data.header": "true", "data.separator": "comma"} | overrides
+        else:
+            samples = os.path.join(folder, "x.npy")
+            numpy.save(samples, numpy.ascontiguousarray(array))
         _run("predict", [os.fspath(run), samples, "--all", "--out", table, *_which(best), *_settings(overrides)])
         with open(table, encoding="utf-8", newline="") as file:
             columns, *rows = csv.reader(file)
     # The file and the number of the sample come before the values, and of classes the likeliest one and its probability.
     before = 4 if columns[2:4] == ["class", "probability"] else 2
     return numpy.array([row[before:] for row in rows], dtype=numpy.float32)
+
+
+def _is_of_a_table(run):
+    """Whether a run, or the run of a checkpoint, was trained on a table."""
+    try:
+        with open(os.path.join(run, "job.yaml"), encoding="utf-8") as file:
+            return re.search(r"^ +source: csv$", file.read(), re.MULTILINE) is not None
+    except OSError:
+        return False  # `telar predict` says what is wrong
+
+
+def _table_of(array, columns, folder):
+    """A file with a table of these columns. It has all digits of the numbers."""
+    path = os.path.join(folder, "x.csv")
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([str(name) for name in columns])
+        writer.writerows(numpy.where(array, 1, 0).tolist() if array.dtype == bool else array.tolist())
+    return path
 
 
 def _which(best):

@@ -157,7 +157,7 @@ class Run {
     CheckpointObserver checkpoints(
         folder.checkpoints(), session, checkpoint_policy(),
         {{"job.yaml", job_text(job_)},
-         {"samples.json", to_json(opened_.data.spec())},
+         {"samples.json", to_json(opened_.data.spec(), job_.data.rules)},
          {"data.json", to_json(opened_.record)}},
         [&] {
           log.sync();
@@ -459,7 +459,7 @@ class Run {
 
   /// Begins a new run, or one that was stopped before its first checkpoint.
   void begin(const RunFolder& folder) const {
-    write_file(folder.samples(), to_json(opened_.data.spec()), Links::refuse);
+    write_file(folder.samples(), to_json(opened_.data.spec(), job_.data.rules), Links::refuse);
     write_file(folder.data(), to_json(opened_.record), Links::refuse);
     write_file(folder.job(), job_text(job_), Links::refuse);
     say(fmt::format("run folder: {}", folder.path().string()));
