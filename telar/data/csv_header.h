@@ -20,7 +20,7 @@ struct FirstLine {
 /// Decides by the contents of a table. `known`: names of columns, if some are expected.
 ///
 /// With names, line 1 is a header if it has one of them (of names that are numbers, all), or no number at
-/// all. Without, it is a header if it has texts and no number. Numbers are a header if the columns do not have
+/// all. Without, it is a header if it has texts and no number. Numbers are a header if the columns have no
 /// such numbers: each of them is further from its column than the column is wide; of consecutive numbers from
 /// 0 or 1 one of them suffices. Throws Error (user), with both readings, if line 1 may be either.
 FirstLine first_line(std::string_view text, char separator, const std::string& name,

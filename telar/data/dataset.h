@@ -16,7 +16,7 @@ namespace telar {
 struct SampleSpec {
   Shape features;            ///< of one sample, without a batch axis: [C, H, W], [columns], [sequence]
   DType dtype = DType::f32;  ///< of the features: f32 or i32 (token ids)
-  /// The features are f64 instead of f32. Until they are normalised or rounded; a model takes no such samples.
+  /// The features are f64 instead of f32, until they are normalised or rounded. Models take no such samples.
   bool wide = false;
   int64_t classes = 0;                   ///< each label is one i32, 0 … classes-1; 0 means regression
   Shape targets;                         ///< regression only: shape of one sample's f32 target
@@ -49,7 +49,7 @@ class Dataset {
 
   /// Writes sample `index` (0 … size()-1). `features`: spec().feature_bytes() bytes, in the spec's dtype.
   /// `label`: spec().label_bytes() bytes, the class as one i32 or the targets as f32. Both addresses are
-  /// aligned for the features' type. Thread-safe. Throws Error (user) when the sample turns out to be damaged.
+  /// aligned for the features' type. Thread-safe. Throws Error (user) if the sample turns out to be damaged.
   virtual void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
                     std::span<std::byte> label) const = 0;
 

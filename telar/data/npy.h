@@ -33,10 +33,10 @@ struct NpyArray {
   NpyHeader header;
 };
 
-/// The form of the samples of two arrays with one sample per entry of axis 0. Features of type f4 and u1
-/// are read as f32 without scaling, f8 as wide, i4 and i8 as i32 (token ids). Labels with `classes` > 0: integers, [N] or
-/// [N, 1], each 0 … classes-1. Labels with `classes` 0 (regression): f4 or f8 targets of any shape [N, …].
-/// Throws Error (user): different numbers of samples, labels of another form.
+/// The form of the samples of two arrays with one sample per entry of axis 0. Features of type f4 and u1 are
+/// read as f32 without scaling, f8 as wide, i4 and i8 as i32 (token ids). Labels with `classes` > 0 are
+/// integers, [N] or [N, 1], each 0 … classes-1. Labels with `classes` 0 (regression): f4 or f8 targets of any
+/// shape [N, …]. Throws Error (user): different numbers of samples, labels of another form.
 SampleSpec npy_spec(const NpyArray& features, const NpyArray& labels, int64_t classes);
 
 /// Consecutive elements of an array.
