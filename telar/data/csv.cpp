@@ -209,11 +209,6 @@ class TableReading {
 
   void choose_by_position() {
     find_label();
-    if (predicts() && !label_at_ && static_cast<int64_t>(width_) == options_.inputs + 1) {
-      label_at_ = label_column(options_, names_, width_, rows_);
-      note(fmt::format("{}: {} is taken for the label and left out", name(),
-                       column_text(named(), *label_at_)));
-    }
     all_but_label();
     if (names_.empty()) return;
     if (options_.use != CsvUse::train)

@@ -26,7 +26,6 @@ struct CsvOptions {
   int64_t classes = 0;  ///< labels are integers 0 … classes-1; with 0, the label column is an f32 target
   std::vector<std::string> columns{};  ///< names of the features, in their order; empty: all but the label
   CsvUse use = CsvUse::train;
-  int64_t inputs = 0;  ///< to predict: the number of features that the model takes
 };
 
 struct CsvTable {

@@ -7,6 +7,7 @@ A model that predicts its input shows every number that was read, raw and normal
 """
 
 import csv
+import io
 import json
 import os
 import random
@@ -77,11 +78,12 @@ def draw_table(draw, path):
 
 def read_table(path):
     """The columns NAMES of a table, by another reader."""
+    with open(path, encoding="utf-8-sig") as file:  # pandas itself fails at some tables whose lines end with CR
+        text = file.read()
     if pandas is not None:
-        frame = pandas.read_csv(path, float_precision="round_trip", encoding="utf-8-sig", skipinitialspace=True)
+        frame = pandas.read_csv(io.StringIO(text), float_precision="round_trip", skipinitialspace=True)
         return frame[NAMES].to_numpy(dtype="f8")
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        header, *rows = [row for row in csv.reader(file.read().splitlines(), skipinitialspace=True) if row]
+    header, *rows = [row for row in csv.reader(text.splitlines(), skipinitialspace=True) if row]
     return numpy.array([[float(row[header.index(name)]) for name in NAMES] for row in rows])
 
 

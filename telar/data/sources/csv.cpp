@@ -55,10 +55,8 @@ OpenedSource open_table(const SourceRequest& request, Split part) {
 }
 
 DatasetPtr csv_inputs(const InputFile& file, const Attributes* options) {
-  CsvOptions reading = csv_options(*options, CsvUse::predict);
-  reading.inputs = file.features.elements();
   CsvTable table = csv_from_text({reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()},
-                                 reading, file.path);
+                                 csv_options(*options, CsvUse::predict), file.path);
   if (file.note) std::ranges::for_each(table.notes, file.note);
   return std::move(table.samples);
 }
