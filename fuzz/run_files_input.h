@@ -50,7 +50,7 @@ inline bool read_state(std::span<const uint8_t> input) {
 inline bool read_samples(std::span<const uint8_t> input) {
   return read_and_write(
       input, [](const std::string& text) { return sample_spec_from_json(text, "samples.json"); },
-      [](const SampleSpec& spec) { return to_json(spec); });
+      [](const SampleSpec& spec) { return to_json(spec, kNewestRules); });
 }
 
 inline bool read_data_record(std::span<const uint8_t> input) {

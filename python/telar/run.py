@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -77,14 +78,20 @@ def predict(run, x, best=False, **overrides):
         predictions.classes, predictions.argmax(1), predictions.likeliest()
 
     run, best: as in evaluate(). x: samples in the form of the job's data, which normalises them as in training; a NumPy array
-    or anything with DLPack, [N, ...]. Bytes (uint8) are divided by 255 if the job's own samples are. Returns Predictions:
-    float32 [N, classes], or [N, values] of a model without classes.
+    or anything with DLPack, [N, ...]; of a table also a DataFrame, whose columns are found by their names. Bytes (uint8) are
+    divided by 255 if the job's own samples are. Returns Predictions: float32 [N, classes], or [N, values] of a model without
+    classes.
     Raises telar.Error.
     """
     array = numpy.ascontiguousarray(as_numbers(x, "x"))  # a DataFrame's columns may be in Fortran's order
     with tempfile.TemporaryDirectory() as folder:
-        samples, table = os.path.join(folder, "x.npy"), os.path.join(folder, "predictions.csv")
-        numpy.save(samples, array)
+        table = os.path.join(folder, "predictions.csv")
+        if hasattr(x, "columns") and _is_of_a_table(run):
+            samples = _table_of(array, x.columns, folder)
+            overrides = {"data.header": "true", "data.separator": "comma"} | overrides
+        else:
+            samples = os.path.join(folder, "x.npy")
+            numpy.save(samples, array)
         _run("predict", [os.fspath(run), samples, "--all", "--out", table, *_which(best), *_settings(overrides)])
         with open(table, encoding="utf-8", newline="") as file:
             columns, *rows = csv.reader(file)
@@ -94,6 +101,25 @@ def predict(run, x, best=False, **overrides):
     if before == 4:
         predictions.classes = [column[len("p("):-len(")")] for column in columns[before:]]
     return predictions
+
+
+def _is_of_a_table(run):
+    """Whether a run, or the run of a checkpoint, was trained on a table."""
+    try:
+        with open(os.path.join(run, "job.yaml"), encoding="utf-8") as file:
+            return re.search(r"^ +source: csv$", file.read(), re.MULTILINE) is not None
+    except OSError:
+        return False  # `telar predict` says what is wrong
+
+
+def _table_of(array, columns, folder):
+    """A file with a table of these columns. It has all digits of the numbers."""
+    path = os.path.join(folder, "x.csv")
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([str(name) for name in columns])
+        writer.writerows(numpy.where(array, 1, 0).tolist() if array.dtype == bool else array.tolist())
+    return path
 
 
 def _which(best):

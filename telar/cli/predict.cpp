@@ -80,7 +80,7 @@ int predict_inputs(const PredictArguments& arguments) {
   const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
   std::string table = header("input,sample", trained, arguments.all);
   for (const std::string& input : arguments.inputs) {
-    const std::vector<float> outputs = predict(trained, *open_inputs(trained, input));
+    const std::vector<float> outputs = predict(trained, *open_inputs(trained, input, warn));
     for (size_t sample = 0; sample < outputs.size() / width; ++sample) {
       table += fmt::format("{},{}{}", cell(input), sample,
                            row(trained, std::span(outputs).subspan(sample * width, width), arguments.all));

@@ -85,6 +85,8 @@ int publish_data(const PublishArguments& arguments) {
   if (!arguments.drift.empty()) options.labels_drift_at = labels_drift_at(arguments.drift);
   DataJob data = data_of(arguments);
   const Datasets samples = open_datasets(data, 0);
+  for (const std::string& note : samples.notes)
+    if (!arguments.quiet) std::cerr << "warning: " << note << std::endl;
   const Published published = telar::publish(*samples.train, options);
   if (!arguments.quiet)
     std::cout << fmt::format(

@@ -1,112 +1,89 @@
 #include "telar/data/csv.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
-#include <vector>
 
-#include "telar/comm/printable.h"
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
+#include "telar/data/files.h"
 #include "telar/data/in_memory.h"
 
 namespace telar {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
+/// A table as messages name it.
+struct NamedTable {
+  const std::string& name;
+  const std::vector<std::string>& columns;  ///< empty without a header
+};
+
+/// "column 2 ('b')".
+std::string column_text(const NamedTable& table, size_t column) {
+  return fmt::format("column {}{}", column + 1,
+                     table.columns.empty() ? "" : fmt::format(" ('{}')", shown_cell(table.columns[column])));
 }
 
-/// A cell for error messages.
-std::string shown(std::string_view cell) {
-  constexpr size_t kLongest = 60;
-  return printable(std::string(cell), kLongest);
+std::string place_of(const NamedTable& table, size_t line, size_t column) {
+  return fmt::format("{}, line {}, {}", table.name, line, column_text(table, column));
 }
 
-/// Iterates over the lines of a table, split into cells.
-class Table {
+/// read_cell(), for a label of `classes`; 0: any number.
+std::string read_value(std::string_view cell, int64_t classes, double& value) {
+  std::string fault = read_cell(cell, value);
+  const bool fits = value == std::floor(value) && value >= 0 && value < static_cast<double>(classes);
+  if (!fault.empty() || classes == 0 || fits) return fault;
+  return fmt::format(": the label {} is not one of the {} classes 0 … {}", shown_cell(cell), classes,
+                     classes - 1);
+}
+
+/// The cells of a table that cannot be used.
+class CellFaults {
  public:
-  Table(char separator, const std::string& name) : separator_(separator), name_(name) {}
-
-  void begin(std::string_view text) {
-    rest_ = text;
-    if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);  // byte-order mark of spreadsheet programs
-    line_ = 0;
+  void add(size_t column, size_t line, std::string fault) {
+    const auto [found, first] = columns_.try_emplace(column, line, std::move(fault), 0);
+    ++found->second.cells;
   }
 
-  /// Advances to the next line that is not blank; false at the end.
-  bool next() {
-    while (!rest_.empty()) {
-      const size_t end = rest_.find('\n');
-      std::string_view line = rest_.substr(0, end);
-      if (line.ends_with('\r')) line.remove_suffix(1);
-      rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
-      ++line_;
-      if (trimmed(line).empty()) continue;
-      split(line);
-      return true;
+  /// Throws Error (user) if there are any.
+  void check(const NamedTable& table) const {
+    if (columns_.empty()) return;
+    constexpr size_t kShown = 10;
+    const auto& [first_column, first] = *columns_.begin();
+    if (columns_.size() == 1 && first.cells == 1)
+      throw user_error("{}{}", place_of(table, first.line, first_column), first.fault);
+    std::vector<std::string> texts;
+    int64_t cells = 0;
+    for (const auto& [column, faults] : columns_) {
+      cells += faults.cells;
+      if (texts.size() == kShown) continue;
+      texts.push_back(fmt::format("{}, line {}{}{}", column_text(table, column), faults.line, faults.fault,
+                                  faults.cells == 1 ? "" : fmt::format(" (and {} more)", faults.cells - 1)));
     }
-    return false;
+    if (columns_.size() > kShown) texts.push_back(fmt::format("{} more columns", columns_.size() - kShown));
+    throw user_error("{}: {} cells cannot be used: {}", table.name, cells, fmt::join(texts, "; "));
   }
-
-  const std::string& name() const { return name_; }
-  size_t line() const { return line_; }
-  const std::vector<std::string_view>& cells() const { return cells_; }
 
  private:
-  void split(std::string_view line) {
-    cells_.clear();
-    size_t begin = 0;
-    while (true) {
-      const size_t end = line.find(separator_, is_plain(line, begin) ? begin : quotes_end(line, begin));
-      cells_.push_back(content_of(line.substr(begin, end - begin)));
-      if (end == std::string_view::npos) return;
-      begin = end + 1;
-    }
-  }
-
-  /// Most cells begin with neither space nor a quotation mark.
-  static bool is_plain(std::string_view line, size_t begin) {
-    return begin < line.size() && line[begin] != ' ' && line[begin] != '"';
-  }
-
-  /// The closing quotation mark of the cell, if it is quoted; otherwise its beginning.
-  size_t quotes_end(std::string_view line, size_t begin) const {
-    const size_t quote = separator_ == ' ' ? begin : line.find_first_not_of(' ', begin);
-    if (quote >= line.size() || line[quote] != '"') return begin;
-    const size_t closing = line.find('"', quote + 1);
-    if (closing == std::string_view::npos) {
-      throw user_error("{}, line {}, column {}: the quotation mark is not closed on this line", name_, line_,
-                       cells_.size() + 1);
-    }
-    return closing;
-  }
-
-  /// Without the space around it, and without quotation marks.
-  static std::string_view content_of(std::string_view cell) {
-    cell = trimmed(cell);
-    const bool quoted = cell.size() >= 2 && cell.front() == '"' && cell.back() == '"';
-    return quoted ? trimmed(cell.substr(1, cell.size() - 2)) : cell;
-  }
-
-  std::string_view rest_;
-  char separator_;
-  const std::string& name_;
-  size_t line_ = 0;
-  std::vector<std::string_view> cells_;
+  struct OfColumn {
+    OfColumn(size_t at, std::string text, int64_t count) : line(at), fault(std::move(text)), cells(count) {}
+    size_t line;  ///< of the first one
+    std::string fault;
+    int64_t cells;
+  };
+  std::map<size_t, OfColumn> columns_;
 };
 
 /// Throws Error (user) for a table without features, too.
 size_t label_column(const CsvOptions& options, const std::vector<std::string>& names, size_t columns,
-                    const Table& table) {
-  const std::string& file = table.name();
+                    const CsvRows& rows) {
+  const std::string& file = rows.name();
   if (columns < 2) {
     throw user_error("{}, line {}: has a single column; features and a label, separated by '{}', are needed",
-                     file, table.line(), options.separator);
+                     file, rows.line(), options.separator);
   }
   if (options.label.empty()) return columns - 1;
   for (size_t i = 0; i < names.size(); ++i) {
@@ -120,7 +97,7 @@ size_t label_column(const CsvOptions& options, const std::vector<std::string>& n
     const std::string near = nearest(options.label, names);
     throw user_error("{}, line 1: there is no column '{}'{}", file, options.label,
                      near.empty()
-                         ? std::string(options.header ? "" : "; without a header, columns have only numbers")
+                         ? std::string(names.empty() ? "; without a header, columns have only numbers" : "")
                          : fmt::format("; did you mean '{}'?", near));
   }
   if (number < -count || number >= count) {
@@ -130,98 +107,195 @@ size_t label_column(const CsvOptions& options, const std::vector<std::string>& n
   return static_cast<size_t>(number < 0 ? number + count : number);
 }
 
-/// Converts cells to numbers; its error messages name the cell.
-class CellReader {
- public:
-  CellReader(const std::vector<std::string>& names, const std::string& file) : names_(names), file_(file) {}
+/// "'a', 'b' and 'c'".
+std::string quoted_names(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 20;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i)
+    text += fmt::format("{}'{}'", i == 0 ? "" : i + 1 == names.size() ? " and " : ", ", shown_cell(names[i]));
+  return text + (names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
+}
 
-  float number(const Table& table, size_t column) const {
-    std::string_view cell = table.cells()[column];
-    if (cell.empty()) throw user_error("{} is empty; a number is needed", place(table, column));
-    if (cell.size() > 1 && cell[0] == '+' && cell[1] != '-') cell.remove_prefix(1);
-    float value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    const bool whole = end == cell.data() + cell.size();
-    if (error == std::errc::result_out_of_range && whole && !is_tiny(cell)) {
-      throw user_error("{}: '{}' is too large for an f32 number", place(table, column), shown(cell));
+/// Reads a table once.
+class TableReading {
+ public:
+  TableReading(std::string_view text, const CsvOptions& options, const std::string& name)
+      : options_(options), rows_(options.separator, name) {
+    rows_.begin(text);
+    const bool decides = options.header == CsvHeader::automatic;
+    const FirstLine first = decides ? first_line(text, options.separator, name, options.columns)
+                                    : FirstLine{options.header == CsvHeader::present, ""};
+    more_ = rows_.next();
+    if (more_ && first.header) {
+      names_.assign(rows_.cells().begin(), rows_.cells().end());
+      more_ = rows_.next();
     }
-    if (error == std::errc::invalid_argument || !whole) {
-      throw user_error("{}: '{}' is not a number", place(table, column), shown(cell));
-    }
-    if (!std::isfinite(value)) {
-      throw user_error("{}: '{}' cannot be learned from; a finite number is needed", place(table, column),
-                       shown(cell));
-    }
-    return value;
+    if (!more_) throw user_error("{}: holds no lines of numbers", name);
+    for (size_t i = 0; i < names_.size(); ++i) places_[names_[i]].push_back(i);
+    width_ = first.header ? names_.size() : rows_.cells().size();
+    note(first.note);
   }
 
-  int32_t label(const Table& table, size_t column, int64_t classes) const {
-    const float value = number(table, column);
-    if (value != std::floor(value) || value < 0 || value >= static_cast<float>(classes)) {
-      throw user_error("{}: the label {} is not one of the {} classes 0 … {}", place(table, column),
-                       shown(table.cells()[column]), classes, classes - 1);
+  CsvTable run() {
+    if (options_.columns.empty()) {
+      choose_by_position();
+    } else {
+      choose_by_name();
     }
-    return static_cast<int32_t>(value);
+    read_rows();
+    return std::move(table_);
   }
 
  private:
-  /// Whether a number that from_chars reports as out of range is just too close to 0; it then counts as 0.
-  static bool is_tiny(std::string_view cell) {
-    double value = 0;
-    const auto result = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (result.ec == std::errc()) return std::fabs(value) < 1;
-    const size_t exponent = cell.find_first_of("eE");
-    return exponent != std::string_view::npos && cell.substr(exponent + 1).starts_with('-');
+  bool predicts() const { return options_.use == CsvUse::predict; }
+  const std::string& name() const { return rows_.name(); }
+  NamedTable named() const { return {name(), names_}; }
+
+  void note(std::string text) {
+    if (!text.empty()) table_.notes.push_back(std::move(text));
   }
 
-  std::string place(const Table& table, size_t column) const {
-    const std::string name = names_.empty() ? std::string() : fmt::format(" ('{}')", shown(names_[column]));
-    return fmt::format("{}, line {}, column {}{}", file_, table.line(), column + 1, name);
+  /// Throws Error (user) for two columns of the name.
+  std::optional<size_t> find(const std::string& column) const {
+    const auto found = places_.find(column);
+    if (found == places_.end()) return std::nullopt;
+    const std::vector<size_t>& at = found->second;
+    if (at.size() > 1)
+      throw user_error("{}, line 1: columns {} and {} have the same name, '{}'; give them different names",
+                       name(), at[0] + 1, at[1] + 1, shown_cell(column));
+    return at[0];
   }
 
-  const std::vector<std::string>& names_;
-  const std::string& file_;
+  void find_label() {
+    if (!predicts()) {
+      label_at_ = label_column(options_, names_, width_, rows_);
+      if (!names_.empty()) find(names_[*label_at_]);
+    } else if (!options_.label.empty()) {
+      label_at_ = find(options_.label);
+    }
+  }
+
+  void choose_by_name() {
+    if (names_.empty()) return choose_in_order_of_names();
+    std::vector<std::string> missing;
+    for (const std::string& column : options_.columns) {
+      const std::optional<size_t> at = find(column);
+      if (at) features_.push_back(*at);
+      if (!at) missing.push_back(column);
+    }
+    if (!missing.empty())
+      throw user_error("{}, line 1: there {} no column{} {}; the table has {}", name(),
+                       missing.size() == 1 ? "is" : "are", missing.size() == 1 ? "" : "s",
+                       quoted_names(missing), quoted_names(names_));
+    find_label();
+    if (label_at_ && std::ranges::count(features_, *label_at_) > 0)
+      throw user_error("{}: data.columns has the column of the label, '{}'", name(),
+                       shown_cell(names_[*label_at_]));
+    keep_names();
+    if (options_.use != CsvUse::train) tell_left_out();
+  }
+
+  /// The table has no names.
+  void choose_in_order_of_names() {
+    if (!predicts() || width_ != options_.columns.size())
+      throw user_error(
+          "{}: line 1 has no names, and {} columns; the columns {}{} are needed, so the table needs a header",
+          name(), width_, quoted_names(options_.columns),
+          predicts() || options_.label.empty() ? "" : fmt::format(" and '{}'", options_.label));
+    note(fmt::format("{}: has no header, so its columns are taken for {}", name(),
+                     quoted_names(options_.columns)));
+    all_but_label();
+  }
+
+  void choose_by_position() {
+    find_label();
+    all_but_label();
+    if (names_.empty()) return;
+    if (options_.use != CsvUse::train)
+      return note(fmt::format(
+          "{}: the model was trained without names of columns, so these are taken by position", name()));
+    for (const std::string& column : names_) find(column);
+    keep_names();
+    if (names_[0].empty() || names_[0] == "Unnamed: 0")
+      note(
+          fmt::format("{}: column 1 has no name, like the index that pandas writes, and is a feature; "
+                      "data.columns lists others, and DataFrame.to_csv(index=False) leaves it out",
+                      name()));
+  }
+
+  void all_but_label() {
+    for (size_t i = 0; i < width_; ++i)
+      if (i != label_at_) features_.push_back(i);
+  }
+
+  void keep_names() {
+    for (const size_t column : features_) table_.columns.push_back(names_[column]);
+    if (label_at_) table_.label = names_[*label_at_];
+  }
+
+  void tell_left_out() {
+    std::vector<bool> taken(width_);
+    for (const size_t column : features_) taken[column] = true;
+    if (label_at_) taken[*label_at_] = true;
+    std::vector<std::string> others;
+    for (size_t i = 0; i < width_; ++i)
+      if (!taken[i]) others.push_back(names_[i]);
+    if (!others.empty())
+      note(fmt::format("{}: the model does not take {}; left out", name(), quoted_names(others)));
+    if (predicts() && label_at_)
+      note(fmt::format("{}: '{}' is the label; left out", name(), shown_cell(names_[*label_at_])));
+  }
+
+  void read_rows() {
+    std::vector<double> values;
+    std::vector<float> targets;
+    std::vector<int32_t> classes;
+    CellFaults faults;
+    const auto read = [&](size_t column, int64_t of_classes) {
+      double value = 0;
+      std::string fault = read_value(rows_.cells()[column], of_classes, value);
+      if (!fault.empty()) faults.add(column, rows_.line(), std::move(fault));
+      return value;
+    };
+    for (; more_; more_ = rows_.next()) {
+      if (rows_.cells().size() != width_) {
+        throw user_error("{}, line {}: has {} cells, but {} has {}", name(), rows_.line(),
+                         rows_.cells().size(), names_.empty() ? "the first line" : "the header", width_);
+      }
+      for (const size_t column : features_) values.push_back(read(column, 0));
+      if (predicts()) {
+        classes.push_back(0);
+      } else if (options_.classes > 0) {
+        classes.push_back(static_cast<int32_t>(read(*label_at_, options_.classes)));
+      } else {
+        targets.push_back(static_cast<float>(read(*label_at_, 0)));
+      }
+    }
+    faults.check(named());
+    SampleSpec spec;
+    spec.features = {static_cast<int64_t>(features_.size())};
+    spec.wide = true;
+    spec.classes = predicts() ? 1 : options_.classes;
+    if (spec.classes == 0) spec.targets = {1};
+    Bytes labels = spec.classes > 0 ? bytes_of(classes) : bytes_of(targets);
+    table_.samples = in_memory(std::move(spec), bytes_of(values), 0, std::move(labels));
+  }
+
+  const CsvOptions& options_;
+  CsvRows rows_;
+  bool more_ = false;                                  ///< the rows are at one that has not been read
+  std::vector<std::string> names_;                     ///< empty without a header
+  std::map<std::string, std::vector<size_t>> places_;  ///< the columns of each name
+  size_t width_ = 0;
+  std::vector<size_t> features_;  ///< their columns
+  std::optional<size_t> label_at_;
+  CsvTable table_;
 };
 
 }  // namespace
 
-DatasetPtr csv_from_text(std::string_view text, const CsvOptions& options, const std::string& name) {
-  Table table(options.separator, name);
-  table.begin(text);
-  std::vector<std::string> names;
-  bool more = table.next();
-  if (more && options.header) {
-    names.assign(table.cells().begin(), table.cells().end());
-    more = table.next();
-  }
-  if (!more) throw user_error("{}: holds no lines of numbers", name);
-  const size_t columns = options.header ? names.size() : table.cells().size();
-  const size_t label_at = label_column(options, names, columns, table);
-  const CellReader reader(names, name);
-
-  std::vector<float> features;
-  std::vector<float> targets;
-  std::vector<int32_t> classes;
-  for (; more; more = table.next()) {
-    if (table.cells().size() != columns) {
-      throw user_error("{}, line {}: has {} cells, but {} has {}", name, table.line(), table.cells().size(),
-                       options.header ? "the header" : "the first line", columns);
-    }
-    for (size_t column = 0; column < columns; ++column) {
-      if (column != label_at) features.push_back(reader.number(table, column));
-    }
-    if (options.classes > 0) {
-      classes.push_back(reader.label(table, label_at, options.classes));
-    } else {
-      targets.push_back(reader.number(table, label_at));
-    }
-  }
-  SampleSpec spec;
-  spec.features = {static_cast<int64_t>(columns - 1)};
-  spec.classes = options.classes;
-  if (options.classes == 0) spec.targets = {1};
-  return in_memory(std::move(spec), bytes_of(features), 0,
-                   options.classes > 0 ? bytes_of(classes) : bytes_of(targets));
+CsvTable csv_from_text(std::string_view text, const CsvOptions& options, const std::string& name) {
+  return TableReading(text, options, name).run();
 }
 
 class CsvLine::Taken {
@@ -231,42 +305,47 @@ class CsvLine::Taken {
         labelled_(labelled),
         features_(static_cast<size_t>(features)),
         name_(name),
-        table_(options.separator, name_),
-        reader_(names_, name_) {}
+        rows_(options.separator, name_) {}
 
   size_t take(std::string_view text) {
-    table_.begin(text);
+    rows_.begin(text);
     size_t lines = 0;
-    while (table_.next()) ++lines;
+    while (rows_.next()) ++lines;
     if (lines != 1) throw user_error("{} has {} lines; it must be one", name_, lines);
-    const size_t cells = table_.cells().size();
+    const size_t cells = rows_.cells().size();
     label_at_ = cells;
     if (!labelled_ && cells == features_) return cells;
-    label_at_ = label_column(options_, names_, cells, table_);
+    label_at_ = label_column(options_, {}, cells, rows_);
     return cells - 1;
   }
 
   void read(std::span<float> features, std::span<std::byte> label) const {
     size_t feature = 0;
     for (size_t column = 0; feature < features.size(); ++column) {
-      if (column != label_at_) features[feature++] = reader_.number(table_, column);
+      if (column != label_at_) features[feature++] = static_cast<float>(number(column, 0));
     }
     if (!labelled_) return;
+    const double value = number(label_at_, options_.classes);
     if (options_.classes > 0) {
-      as_ints(label)[0] = reader_.label(table_, label_at_, options_.classes);
+      as_ints(label)[0] = static_cast<int32_t>(value);
     } else {
-      as_floats(label)[0] = reader_.number(table_, label_at_);
+      as_floats(label)[0] = static_cast<float>(value);
     }
   }
 
  private:
+  double number(size_t column, int64_t classes) const {
+    double value = 0;
+    const std::string fault = read_value(rows_.cells()[column], classes, value);
+    if (!fault.empty()) throw user_error("{}{}", place_of({name_, {}}, rows_.line(), column), fault);
+    return value;
+  }
+
   CsvOptions options_;
   bool labelled_;
   size_t features_;
   std::string name_;
-  std::vector<std::string> names_;  ///< none, without a header
-  Table table_;
-  CellReader reader_;
+  CsvRows rows_;
   size_t label_at_ = 0;
 };
 
@@ -279,8 +358,8 @@ void CsvLine::read(std::span<float> features, std::span<std::byte> label) const 
   taken_->read(features, label);
 }
 
-DatasetPtr open_csv(const std::string& path, const CsvOptions& options) {
-  const Bytes bytes = read_file(path);
+CsvTable open_csv(const std::string& path, const CsvOptions& options) {
+  const Bytes bytes = read_unpacked(path);
   return csv_from_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options, path);
 }
 

@@ -5,23 +5,42 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "telar/data/csv_header.h"
 #include "telar/data/dataset.h"
 
 namespace telar {
 
+/// What a table is read for.
+enum class CsvUse : uint8_t {
+  train,    ///< it determines the columns
+  test,     ///< the columns are those of a model
+  predict,  ///< the same, and there may be no label
+};
+
 struct CsvOptions {
-  bool header = true;   ///< whether line 1 contains column names
+  CsvHeader header = CsvHeader::automatic;  ///< whether line 1 contains column names
   std::string label{};  ///< column name, or number (0 is the first, -1 the last); empty: the last column
   char separator = ',';
   int64_t classes = 0;  ///< labels are integers 0 … classes-1; with 0, the label column is an f32 target
+  std::vector<std::string> columns{};  ///< names of the features, in their order; empty: all but the label
+  CsvUse use = CsvUse::train;
 };
 
-/// A dataset from a table of numbers: all columns except the label are features ([columns - 1] f32). Cells
-/// may be quoted; space around a number is ignored. Throws Error (user) with line and column for a cell that
-/// is empty, NaN, infinite or not a number; a line with a different number of cells; a label outside the
-/// classes; an unknown label column; a table without lines.
-DatasetPtr csv_from_text(std::string_view text, const CsvOptions& options, const std::string& name);
+struct CsvTable {
+  DatasetPtr samples;                ///< [columns] wide features; to predict, with the label 0
+  std::vector<std::string> columns;  ///< names of the features; empty without a header
+  std::string label;                 ///< name of the label; empty without a header, or if it has no name
+  std::vector<std::string> notes;    ///< sentences on what has been taken for what, and left out
+};
+
+/// Reads a table of numbers. Columns are found by name, in any order, if `options.columns` and the table have
+/// names; otherwise by position. Cells may be quoted; space around a number is ignored. Throws Error (user)
+/// with all columns at fault for cells that are empty, NaN, infinite, not a number, or a label outside the
+/// classes; for a line with a different number of cells; for columns that are missing, or two of the same
+/// name; for an unknown label column; for a table without lines.
+CsvTable csv_from_text(std::string_view text, const CsvOptions& options, const std::string& name);
 
 /// Lines that arrive one by one, each a table without a header. It keeps memory for the next line.
 class CsvLine {
@@ -41,7 +60,7 @@ class CsvLine {
   std::unique_ptr<Taken> taken_;
 };
 
-/// The same as csv_from_text(), from a file.
-DatasetPtr open_csv(const std::string& path, const CsvOptions& options);
+/// The same as csv_from_text(), from a file, which may be compressed by gzip.
+CsvTable open_csv(const std::string& path, const CsvOptions& options);
 
 }  // namespace telar

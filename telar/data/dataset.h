@@ -16,11 +16,13 @@ namespace telar {
 struct SampleSpec {
   Shape features;            ///< of one sample, without a batch axis: [C, H, W], [columns], [sequence]
   DType dtype = DType::f32;  ///< of the features: f32 or i32 (token ids)
-  int64_t classes = 0;       ///< each label is one i32, 0 … classes-1; 0 means regression
-  Shape targets;             ///< regression only: shape of one sample's f32 target
+  /// The features are f64 instead of f32, until they are normalised or rounded. Models take no such samples.
+  bool wide = false;
+  int64_t classes = 0;                   ///< each label is one i32, 0 … classes-1; 0 means regression
+  Shape targets;                         ///< regression only: shape of one sample's f32 target
   std::vector<std::string> class_names;  ///< if the source knows them (image folders); otherwise empty
 
-  size_t feature_bytes() const { return bytes_of(features, size_of(dtype)); }
+  size_t feature_bytes() const { return bytes_of(features, wide ? sizeof(double) : size_of(dtype)); }
   size_t label_bytes() const { return classes > 0 ? sizeof(int32_t) : bytes_of(targets, sizeof(float)); }
 
  private:
@@ -47,7 +49,7 @@ class Dataset {
 
   /// Writes sample `index` (0 … size()-1). `features`: spec().feature_bytes() bytes, in the spec's dtype.
   /// `label`: spec().label_bytes() bytes, the class as one i32 or the targets as f32. Both addresses are
-  /// aligned for f32. Thread-safe. Throws Error (user) when the sample turns out to be damaged.
+  /// aligned for the features' type. Thread-safe. Throws Error (user) if the sample turns out to be damaged.
   virtual void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
                     std::span<std::byte> label) const = 0;
 
@@ -66,6 +68,9 @@ enum class Split : uint8_t { train, test };
 /// Views of bytes as numbers.
 inline std::span<float> as_floats(std::span<std::byte> bytes) {
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+inline std::span<double> as_doubles(std::span<std::byte> bytes) {
+  return {reinterpret_cast<double*>(bytes.data()), bytes.size() / sizeof(double)};
 }
 inline std::span<int32_t> as_ints(std::span<std::byte> bytes) {
   return {reinterpret_cast<int32_t*>(bytes.data()), bytes.size() / sizeof(int32_t)};

@@ -143,6 +143,10 @@ Bytes read_gzip(const std::string& path, uint64_t limit) {
   return bytes;
 }
 
+Bytes read_unpacked(const std::string& path) {
+  return is_gzip(path) ? read_gzip(path, most_bytes_in(path)) : read_file(path);
+}
+
 uint64_t most_bytes_in(const std::string& path) {
   constexpr int64_t kDeflateRatio = 1032;
   const uint64_t size = file_size_of(path);

@@ -49,6 +49,9 @@ Error listed_file_error(const std::string& path, int number);
 /// gzip data is damaged or ends too early.
 Bytes read_gzip(const std::string& path, uint64_t limit);
 
+/// The contents of a file that the user has named, decompressed if it is gzip.
+Bytes read_unpacked(const std::string& path);
+
 /// Upper bound of the bytes that read_gzip can return: the file's size, or for gzip data that size times
 /// deflate's greatest ratio (1032).
 uint64_t most_bytes_in(const std::string& path);

@@ -10,7 +10,7 @@ class CsvDecoder final : public MessageDecoder {
  public:
   explicit CsvDecoder(const MessageFormat& format)
       : features_(format.spec.features),
-        line_({.header = false,
+        line_({.header = CsvHeader::absent,
                .label = format.label,
                .separator = format.separator,
                .classes = format.spec.classes},

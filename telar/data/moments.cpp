@@ -2,50 +2,108 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <utility>
 
 #include "telar/core/buffer.h"
+#include "telar/data/permutation.h"
 
 namespace telar {
 
-void MomentSums::add(const MomentSums& other, double weight) {
-  sum.resize(other.sum.size());
-  squares.resize(other.squares.size());
-  values += weight * other.values;
-  for (size_t channel = 0; channel < sum.size(); ++channel) {
-    sum[channel] += weight * other.sum[channel];
-    squares[channel] += weight * other.squares[channel];
+namespace {
+
+/// Adds values to channel `channel`, of which `sums` has `sums.values` so far. Distances are taken from the
+/// first value, so that a constant has none.
+template <typename T>
+void add_values(MomentSums& sums, size_t channel, std::span<const T> values) {
+  const auto first = static_cast<double>(values[0]);
+  double sum = 0;
+  double squares = 0;
+  for (const T value : values) {
+    const double distance = static_cast<double>(value) - first;
+    sum += distance;
+    squares += distance * distance;
   }
+  const auto count = static_cast<double>(values.size());
+  const double all = sums.values + count;
+  const double apart = first + sum / count - sums.mean[channel];
+  sums.squares[channel] +=
+      std::max(0.0, squares - sum * sum / count) + apart * apart * sums.values * count / all;
+  sums.mean[channel] += apart * (count / all);
 }
 
-MomentSums moment_sums(const Dataset& data, int64_t most) {
-  const SampleSpec& spec = data.spec();
-  const auto channels = static_cast<size_t>(spec.features[0]);
-  const size_t plane = static_cast<size_t>(spec.features.elements()) / channels;
-  Buffer features(spec.feature_bytes());
-  Buffer label(spec.label_bytes());
-  MomentSums sums{0, std::vector<double>(channels), std::vector<double>(channels)};
-  const int64_t count = std::min(data.size(), most);
-  for (int64_t i = 0; i < count; ++i) {
-    data.read(i * data.size() / count, {}, {features.data(), features.size()}, {label.data(), label.size()});
-    const std::span<const float> values = features.as<float>();
-    for (size_t channel = 0; channel < channels; ++channel) {
-      for (const float value : values.subspan(channel * plane, plane)) {
-        sums.sum[channel] += value;
-        sums.squares[channel] += static_cast<double>(value) * value;
+/// Reads samples into their moments.
+class MomentReader {
+ public:
+  explicit MomentReader(const Dataset& data)
+      : data_(data),
+        features_(data.spec().feature_bytes()),
+        label_(data.spec().label_bytes()),
+        plane_(static_cast<size_t>(data.spec().features.elements() / data.spec().features[0])) {
+    sums_.mean.resize(static_cast<size_t>(data.spec().features[0]));
+    sums_.squares.resize(sums_.mean.size());
+  }
+
+  void add(int64_t sample) {
+    data_.read(sample, {}, {features_.data(), features_.size()}, {label_.data(), label_.size()});
+    for (size_t channel = 0; channel < sums_.mean.size(); ++channel) {
+      if (data_.spec().wide) {
+        add_values(sums_, channel, std::as_const(features_).as<double>().subspan(channel * plane_, plane_));
+      } else {
+        add_values(sums_, channel, std::as_const(features_).as<float>().subspan(channel * plane_, plane_));
       }
     }
+    sums_.values += static_cast<double>(plane_);
   }
-  sums.values = static_cast<double>(count) * static_cast<double>(plane);
-  return sums;
+
+  MomentSums sums() && { return std::move(sums_); }
+
+ private:
+  const Dataset& data_;
+  Buffer features_;
+  Buffer label_;
+  size_t plane_;
+  MomentSums sums_;
+};
+
+}  // namespace
+
+void MomentSums::add(const MomentSums& other, double weight) {
+  mean.resize(other.mean.size());
+  squares.resize(other.squares.size());
+  const double count = weight * other.values;
+  const double all = values + count;
+  if (count == 0) return;
+  for (size_t channel = 0; channel < mean.size(); ++channel) {
+    const double apart = other.mean[channel] - mean[channel];
+    squares[channel] += weight * other.squares[channel] + apart * apart * values * count / all;
+    mean[channel] += apart * (count / all);
+  }
+  values = all;
+}
+
+MomentSums moment_sums(const Dataset& data) {
+  MomentReader reader(data);
+  for (int64_t i = 0; i < data.size(); ++i) reader.add(i);
+  return std::move(reader).sums();
+}
+
+MomentSums moment_sums(const Dataset& data, int64_t most, uint64_t seed) {
+  if (data.size() <= most) return moment_sums(data);
+  MomentReader reader(data);
+  std::vector<int64_t> samples(static_cast<size_t>(most));
+  Permutation(data.size(), seed, "moments").read(0, samples);
+  for (const int64_t sample : samples) reader.add(sample);
+  return std::move(reader).sums();
 }
 
 Moments moments_of(const MomentSums& sums) {
   Moments moments;
-  for (size_t channel = 0; channel < sums.sum.size(); ++channel) {
-    const double mean = sums.sum[channel] / sums.values;
-    const double variance = sums.squares[channel] / sums.values - mean * mean;
-    moments.mean.push_back(mean);
-    moments.std.push_back(variance > 1e-12 * std::max(1.0, mean * mean) ? std::sqrt(variance) : 1);
+  for (size_t channel = 0; channel < sums.mean.size(); ++channel) {
+    const double deviation = std::sqrt(sums.squares[channel] / sums.values);
+    if (!(deviation > 0)) moments.constant.push_back(channel);
+    moments.mean.push_back(sums.mean[channel]);
+    moments.std.push_back(deviation > 0 ? deviation : 1);
   }
   return moments;
 }

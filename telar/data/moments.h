@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -11,22 +12,25 @@ namespace telar {
 struct Moments {
   std::vector<double> mean;
   std::vector<double> std;
+  std::vector<size_t> constant;  ///< channels whose values are all the same; their deviation is 1
 };
 
-/// Sums over some values of each channel.
+/// The moments of some values of each channel, from which those of more values can be computed (Chan, Golub
+/// and LeVeque 1979): means, and sums of squared distances from them, which lose no digits to large means.
 struct MomentSums {
   double values = 0;  ///< of one channel
-  std::vector<double> sum;
-  std::vector<double> squares;
+  std::vector<double> mean;
+  std::vector<double> squares;  ///< Σ (x − mean)²
 
-  /// Adds the sums of other samples, each of which counts `weight` times.
-  void add(const MomentSums& other, double weight);
+  /// Adds other samples, each of which counts `weight` times.
+  void add(const MomentSums& other, double weight = 1);
 };
 
-/// The sums over at most `most` evenly spaced samples.
-MomentSums moment_sums(const Dataset& data, int64_t most);
+/// Of all samples.
+MomentSums moment_sums(const Dataset& data);
+/// Of at most `most` samples, chosen at random by `seed`.
+MomentSums moment_sums(const Dataset& data, int64_t most, uint64_t seed);
 
-/// A constant channel gets the deviation 1.
 Moments moments_of(const MomentSums& sums);
 
 }  // namespace telar

@@ -34,9 +34,16 @@ void for_each_number(const NpyElements& elements, const Take& take) {
 
 bool is_real(const NpyHeader& header) { return header.type[0] == 'f'; }
 
-/// In the file, for messages.
-size_t offset_of(const NpyElements& elements, size_t index) {
-  return elements.offset + index * elements.array.header.element_bytes();
+/// Where an element is, for messages: "[3, 1]", as NumPy counts.
+std::string place_in(const NpyElements& elements, size_t index) {
+  const NpyHeader& header = elements.array.header;
+  auto left = static_cast<int64_t>((elements.offset - header.offset) / header.element_bytes() + index);
+  std::vector<int64_t> place(header.shape.rank());
+  for (size_t axis = place.size(); axis-- > 0;) {
+    place[axis] = left % header.shape[axis];
+    left /= header.shape[axis];
+  }
+  return fmt::format("[{}]", fmt::join(place, ", "));
 }
 
 /// Integers in lowest … highest, as i32.
@@ -44,20 +51,22 @@ void read_integers(const NpyElements& elements, int64_t lowest, int64_t highest,
   for_each_number(elements, [&](auto value, size_t i) {
     const auto number = static_cast<int64_t>(value);
     if (number < lowest || number > highest) {
-      throw user_error("{}: the value {} at offset {} is outside {} … {}", elements.array.file, number,
-                       offset_of(elements, i), lowest, highest);
+      throw user_error("{}: the value {} at {} is outside {} … {}", elements.array.file, number,
+                       place_in(elements, i), lowest, highest);
     }
     out[i] = static_cast<int32_t>(number);
   });
 }
 
-void read_floats(const NpyElements& elements, std::span<float> out) {
+/// T: float or double.
+template <typename T>
+void read_reals(const NpyElements& elements, std::span<T> out) {
   for_each_number(elements, [&](auto value, size_t i) {
-    out[i] = static_cast<float>(value);
-    if (!std::isfinite(out[i])) {
-      throw user_error("{}: the value {} at offset {} is not a finite f32 number", elements.array.file, value,
-                       offset_of(elements, i));
+    if (!std::isfinite(static_cast<float>(value))) {
+      throw user_error("{}: the value {} at {} is not a finite f32 number", elements.array.file, value,
+                       place_in(elements, i));
     }
+    out[i] = static_cast<T>(value);
   });
 }
 
@@ -95,6 +104,7 @@ SampleSpec npy_spec(const NpyArray& features, const NpyArray& labels, int64_t cl
   spec.features = of_one_sample(shape);
   spec.classes = classes;
   spec.dtype = features.header.type[0] == 'i' ? DType::i32 : DType::f32;
+  spec.wide = features.header.type == "f8";
   if (classes > 0) {
     require_class_labels(labels, classes);
   } else {
@@ -108,13 +118,15 @@ SampleSpec npy_spec(const NpyArray& features, const NpyArray& labels, int64_t cl
 }
 
 void read_npy_features(const NpyElements& elements, std::span<std::byte> features) {
-  if (elements.array.header.type[0] != 'i') return read_floats(elements, as_floats(features));
+  const std::string& type = elements.array.header.type;
+  if (type == "f8") return read_reals(elements, as_doubles(features));
+  if (type[0] != 'i') return read_reals(elements, as_floats(features));
   read_integers(elements, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max(),
                 as_ints(features));
 }
 
 void read_npy_labels(const NpyElements& elements, int64_t classes, std::span<std::byte> labels) {
-  if (classes == 0) return read_floats(elements, as_floats(labels));
+  if (classes == 0) return read_reals(elements, as_floats(labels));
   read_integers(elements, 0, classes - 1, as_ints(labels));
 }
 

@@ -33,10 +33,10 @@ struct NpyArray {
   NpyHeader header;
 };
 
-/// The form of the samples of two arrays with one sample per entry of axis 0. Features of type f4, f8 and u1
-/// are read as f32 without scaling, i4 and i8 as i32 (token ids). Labels with `classes` > 0: integers, [N] or
-/// [N, 1], each 0 … classes-1. Labels with `classes` 0 (regression): f4 or f8 targets of any shape [N, …].
-/// Throws Error (user): different numbers of samples, labels of another form.
+/// The form of the samples of two arrays with one sample per entry of axis 0. Features of type f4 and u1 are
+/// read as f32 without scaling, f8 as wide, i4 and i8 as i32 (token ids). Labels with `classes` > 0 are
+/// integers, [N] or [N, 1], each 0 … classes-1. Labels with `classes` 0 (regression): f4 or f8 targets of any
+/// shape [N, …]. Throws Error (user): different numbers of samples, labels of another form.
 SampleSpec npy_spec(const NpyArray& features, const NpyArray& labels, int64_t classes);
 
 /// Consecutive elements of an array.
@@ -46,7 +46,7 @@ struct NpyElements {
   std::span<const uint8_t> bytes;
 };
 
-/// Writes elements as features or labels of samples. Throws Error (user) with the offset: NaN or infinite
+/// Writes elements as features or labels of samples. Throws Error (user) with the place: NaN or infinite
 /// values; a label outside the classes; an i8 that does not fit in i32.
 void read_npy_features(const NpyElements& elements, std::span<std::byte> features);
 void read_npy_labels(const NpyElements& elements, int64_t classes, std::span<std::byte> labels);

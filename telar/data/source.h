@@ -18,6 +18,9 @@ namespace telar {
 struct OpenedSource {
   DatasetPtr samples;            ///< null if the source has no test samples
   PictureListPtr pictures = {};  ///< the files, if each sample is one; otherwise null
+  /// Options that the files have decided: names of columns. Further files are opened with them.
+  Attributes decided = {};
+  std::vector<std::string> notes = {};  ///< sentences for the user on how the files were understood
 };
 
 /// What a source is opened with.
@@ -34,6 +37,8 @@ struct InputFile {
   Shape features;  ///< that the model takes
   DType dtype = DType::f32;
   bool bytes_are_fractions = false;  ///< as of the model's own source (SourceType)
+  /// Receives sentences for the user on how the file was understood; may be empty.
+  std::function<void(const std::string&)> note = {};
 };
 
 /// How a source reads samples to predict. They have no labels; each gets the label 0.

@@ -10,7 +10,7 @@ namespace telar {
 
 std::string to_json(const ClusterDescription& description) {
   return nlohmann::json{{"job", job_text(description.job)},
-                        {"samples", to_json(description.spec)},
+                        {"samples", to_json(description.spec, description.job.data.rules)},
                         {"data", to_json(description.data)}}
       .dump();
 }
@@ -18,9 +18,13 @@ std::string to_json(const ClusterDescription& description) {
 ClusterDescription cluster_description_from_json(const std::string& text, const std::string& source) {
   try {
     const auto json = nlohmann::json::parse(text);
-    return {.job = parse_job(json.at("job").get<std::string>(), "the job of " + source),
-            .spec = sample_spec_from_json(json.at("samples").get<std::string>(), "the samples of " + source),
-            .data = data_decision_from_json(json.at("data").get<std::string>(), source)};
+    const auto samples = json.at("samples").get<std::string>();
+    ClusterDescription description{
+        .job = parse_job(json.at("job").get<std::string>(), "the job of " + source),
+        .spec = sample_spec_from_json(samples, "the samples of " + source),
+        .data = data_decision_from_json(json.at("data").get<std::string>(), source)};
+    description.job.data.rules = sample_rules_from_json(samples, "the samples of " + source);
+    return description;
   } catch (const nlohmann::json::exception& mistake) {
     throw user_error("{} sent a job description that cannot be parsed: {}", source, mistake.what());
   }

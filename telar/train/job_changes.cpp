@@ -36,6 +36,15 @@ void accept_new_partitions(std::vector<JobChange>& changes) {
   }
 }
 
+/// Runs from before 2026-11-27 have no names of columns, and the label may be that of a number. That the
+/// table is the same is checked apart.
+void accept_names(std::vector<JobChange>& changes) {
+  const auto columns = std::ranges::find(changes, "data.columns", &JobChange::key);
+  if (columns == changes.end() || columns->before != "[]") return;
+  for (JobChange& change : changes)
+    if (change.key == "data.columns" || change.key == "data.label") change.rule = OnResume::free;
+}
+
 }  // namespace
 
 std::string JobChange::str() const {
@@ -56,6 +65,7 @@ std::vector<JobChange> job_changes(const Job& before, const Job& now) {
   }
   refuse_other_states(changes);
   accept_new_partitions(changes);
+  accept_names(changes);
   return changes;
 }
 

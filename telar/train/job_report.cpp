@@ -1,5 +1,6 @@
 #include "telar/train/job_report.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -69,8 +70,12 @@ Datasets opened_datasets(Job& job, const std::function<void(const std::string&)>
                             .decode = job.data.on_error == "skip"};
   const auto seed = static_cast<uint64_t>(job.training.seed);
   if (job.data.spread) return open_spread_datasets(job, &checks, processes).data;
-  if (!trains_on_stream(job.data)) return open_datasets(job.data, seed, &checks);
   Datasets data;
+  if (!trains_on_stream(job.data)) {
+    data = open_datasets(job.data, seed, &checks);
+    if (warn) std::ranges::for_each(data.notes, warn);
+    return data;
+  }
   data.stream = open_job_stream(job);
   data.test = open_test_dataset(job.data, seed, &checks);
   if (data.test != nullptr) require_alike(data.spec(), data.test->spec());

@@ -8,12 +8,6 @@ namespace telar {
 
 namespace {
 
-Bytes unpacked(const std::string& path) {
-  Bytes file = read_file(path);
-  const bool gzip = file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b;
-  return gzip ? read_gzip(path, most_bytes_in(path)) : file;
-}
-
 /// "x is not a JPEG image or …; for a model trained on csv it may be a table".
 Error unknown_format(const std::string& path) {
   std::vector<std::string> recognised;
@@ -29,10 +23,14 @@ Error unknown_format(const std::string& path) {
   return user_error("{} is not {}{}", path, one_of(recognised), others);
 }
 
-DatasetPtr open_raw(const Trained& trained, const std::string& path) {
+DatasetPtr open_raw(const Trained& trained, const std::string& path,
+                    const std::function<void(const std::string&)>& note) {
   const SourceType& own = source_type(trained.job.data.source);
-  InputFile file{
-      .path = path, .bytes = unpacked(path), .features = trained.spec.features, .dtype = trained.spec.dtype};
+  InputFile file{.path = path,
+                 .bytes = read_unpacked(path),
+                 .features = trained.spec.features,
+                 .dtype = trained.spec.dtype,
+                 .note = note};
   file.bytes_are_fractions = own.bytes_are_fractions && own.bytes_are_fractions(trained.job.data.options);
   for (const SourceType& type : source_types()) {
     if (!type.inputs.recognises || !type.inputs.recognises(file.bytes)) continue;
@@ -45,8 +43,9 @@ DatasetPtr open_raw(const Trained& trained, const std::string& path) {
 
 }  // namespace
 
-DatasetPtr open_inputs(const Trained& trained, const std::string& path) {
-  DatasetPtr data = open_raw(trained, path);
+DatasetPtr open_inputs(const Trained& trained, const std::string& path,
+                       const std::function<void(const std::string&)>& note) {
+  DatasetPtr data = open_raw(trained, path, note);
   if (data->spec().features != trained.spec.features) {
     throw user_error("{}: the samples are {}; the model takes {}", path, data->spec().features.str(),
                      trained.spec.features.str());

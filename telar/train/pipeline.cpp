@@ -42,12 +42,27 @@ bool wants_normalising(const DataJob& data, const SampleSpec& spec) {
   return data.normalise && spec.dtype == DType::f32 && !source_type(data.source).generated;
 }
 
-void fill_in_moments(DataJob& data, const Dataset& train) {
+void fill_in_moments(DataJob& data, uint64_t seed, Datasets& parts) {
+  const Dataset& train = *parts.train;
   if (!wants_normalising(data, train.spec()) || !data.mean.empty()) return;
-  Moments moments = measures_moments(data, train.spec()) ? moments_of(moment_sums(train, kMeasuredSamples))
-                                                         : source_type(data.source).moments;
-  data.mean = std::move(moments.mean);
-  data.std = std::move(moments.std);
+  if (!measures_moments(data, train.spec())) {
+    data.mean = source_type(data.source).moments.mean;
+    data.std = source_type(data.source).moments.std;
+    return;
+  }
+  const MeasuredMoments measured = measure_moments(data, train, seed);
+  if (measured.weight != 1)
+    parts.notes.push_back(fmt::format(
+        "data.mean and data.std are measured on {} of the {} training images, which the seed selects",
+        kMeasuredPictures, train.size()));
+  take_moments(data, moments_of(measured.sums), parts.notes);
+}
+
+/// "column 'a'", "channel 3".
+std::string channel_text(const DataJob& data, size_t channel) {
+  const bool named = data.options.has("columns") && channel < data.options.texts("columns").size();
+  return named ? fmt::format("column '{}'", data.options.texts("columns")[channel])
+               : fmt::format("channel {}", channel);
 }
 
 /// Finds the samples of a part that cannot be read, or throws for the first of them.
@@ -121,9 +136,11 @@ void require_alike(const SampleSpec& train, const SampleSpec& test) {
 }
 
 DatasetPtr normalise(const DataJob& data, DatasetPtr samples) {
-  if (samples == nullptr || !wants_normalising(data, samples->spec()) || data.mean.empty()) return samples;
-  return normalised(std::move(samples), {data.mean.begin(), data.mean.end()},
-                    {data.std.begin(), data.std.end()});
+  if (samples == nullptr) return samples;
+  if (!wants_normalising(data, samples->spec()) || data.mean.empty())
+    return without_width(std::move(samples));
+  return normalised(std::move(samples), data.mean, data.std,
+                    data.rules < kExactRules ? Normalising::rounded : Normalising::exact);
 }
 
 PictureListing picture_listing(const DataJob& data, const SampleChecks* checks) {
@@ -147,8 +164,9 @@ LeftOut find_unreadable(const DataJob& data, const SampleChecks* checks, const D
   return found;
 }
 
-JobSources open_sources(const DataJob& data, uint64_t seed, const PictureListing& listing) {
+JobSources open_sources(DataJob& data, uint64_t seed, const PictureListing& listing) {
   JobSources sources{open_part(data, seed, listing, Split::train), {}};
+  for (const auto& [option, value] : sources.train.decided) data.options.set(option, value);
   if (data.test == 0) sources.test = open_part(data, seed, listing, Split::test);
   return sources;
 }
@@ -156,6 +174,8 @@ JobSources open_sources(const DataJob& data, uint64_t seed, const PictureListing
 Datasets divide(const DataJob& data, uint64_t seed, JobSources sources) {
   HeldOut tested = split_test(data, std::move(sources.train.samples));
   Datasets parts;
+  parts.notes = std::move(sources.train.notes);
+  parts.notes.insert(parts.notes.end(), sources.test.notes.begin(), sources.test.notes.end());
   parts.pictures = std::move(sources.train.pictures);
   parts.test = data.test > 0 ? std::move(tested.validation) : std::move(sources.test.samples);
   parts.test_pictures = std::move(sources.test.pictures);
@@ -178,11 +198,33 @@ bool measures_moments(const DataJob& data, const SampleSpec& spec) {
   return wants_normalising(data, spec) && data.mean.empty() && source_type(data.source).moments.mean.empty();
 }
 
-void prepare(DataJob& data, Datasets& parts) {
-  fill_in_moments(data, *parts.train);
+MeasuredMoments measure_moments(const DataJob& data, const Dataset& train, uint64_t seed) {
+  if (!source_type(data.source).file_each || train.size() <= kMeasuredPictures) return {moment_sums(train)};
+  return {moment_sums(train, kMeasuredPictures, seed),
+          static_cast<double>(train.size()) / static_cast<double>(kMeasuredPictures)};
+}
+
+void take_moments(DataJob& data, Moments moments, std::vector<std::string>& notes) {
+  constexpr size_t kShown = 5;
+  std::vector<std::string> constant;
+  for (const size_t channel : moments.constant)
+    if (constant.size() < kShown) constant.push_back(channel_text(data, channel));
+  if (moments.constant.size() > kShown)
+    constant.push_back(fmt::format("{} more", moments.constant.size() - kShown));
+  if (!constant.empty())
+    notes.push_back(fmt::format(
+        "the training samples have one value only in {}; its deviation is taken for 1, so the model learns nothing from it",
+        fmt::join(constant, ", ")));
+  data.mean = std::move(moments.mean);
+  data.std = std::move(moments.std);
+}
+
+void prepare(DataJob& data, uint64_t seed, Datasets& parts) {
+  fill_in_moments(data, seed, parts);
   if (data.mixing == "by_label") parts.train = by_label(parts.train);
   if (data.augment_padding > 0 || data.augment_flip) {
-    parts.train = augmented(parts.train, {.padding = data.augment_padding, .flip = data.augment_flip});
+    parts.train =
+        augmented(without_width(parts.train), {.padding = data.augment_padding, .flip = data.augment_flip});
   }
   for (DatasetPtr* part : {&parts.train, &parts.validation, &parts.test})
     *part = normalise(data, std::move(*part));
@@ -193,7 +235,7 @@ Datasets open_datasets(DataJob& data, uint64_t seed, const PictureListing& listi
   Datasets opened = divide(data, seed, open_sources(data, seed, listing));
   // After the division, so that a sample that is left out moves no other one into another part.
   leave_out_samples(opened, leave_out(opened));
-  prepare(data, opened);
+  prepare(data, seed, opened);
   return opened;
 }
 
@@ -207,9 +249,10 @@ DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChe
     throw user_error(
         "the test samples are those of several processes (data.spread is true), and this is one alone; give it test samples with --data, or with --set data.spread=false and the paths of files that it has");
   const PictureListing listing = picture_listing(data, checks);
-  DatasetPtr test = data.test > 0
-                        ? split_test(data, open_part(data, seed, listing, Split::train).samples).validation
-                        : open_part(data, seed, listing, Split::test).samples;
+  OpenedSource source = open_part(data, seed, listing, data.test > 0 ? Split::train : Split::test);
+  if (checks != nullptr && checks->warn) std::ranges::for_each(source.notes, checks->warn);
+  DatasetPtr test =
+      data.test > 0 ? split_test(data, std::move(source.samples)).validation : std::move(source.samples);
   const std::vector<int64_t> left_out = PartCheck(data, checks).test(test);
   return normalise(data, without_samples(std::move(test), left_out));
 }

@@ -40,9 +40,10 @@ struct Datasets {
   StreamPtr stream;  ///< null if they are not
   DatasetPtr validation;
   DatasetPtr test;
-  PictureListPtr pictures;       ///< the files of data.path, if they are images; otherwise null
-  PictureListPtr test_pictures;  ///< of data.test_path
-  LeftOut left_out;              ///< already left out of the parts above
+  PictureListPtr pictures;         ///< the files of data.path, if they are images; otherwise null
+  PictureListPtr test_pictures;    ///< of data.test_path
+  LeftOut left_out;                ///< already left out of the parts above
+  std::vector<std::string> notes;  ///< sentences for the user on how the data were understood
   /// If each process has a part of the samples: it can read its own ones only (part_of.h).
   std::optional<SpreadParts> spread = std::nullopt;
 
@@ -88,7 +89,8 @@ struct JobSources {
   OpenedSource train;
   OpenedSource test;
 };
-JobSources open_sources(const DataJob& data, uint64_t seed, const PictureListing& listing);
+/// What the training samples decide is written into `data`, before the test samples are opened.
+JobSources open_sources(DataJob& data, uint64_t seed, const PictureListing& listing);
 
 /// Sets samples aside for validation and test.
 Datasets divide(const DataJob& data, uint64_t seed, JobSources sources);
@@ -98,10 +100,19 @@ void leave_out_samples(Datasets& parts, LeftOut samples);
 
 /// Whether means and deviations must be measured on the training samples.
 bool measures_moments(const DataJob& data, const SampleSpec& spec);
-inline constexpr int64_t kMeasuredSamples = 2000;  ///< the most on which they are measured
+inline constexpr int64_t kMeasuredPictures = 2000;  ///< the most on which they are measured
+/// The sums for them: over all training samples; of pictures, which would have to be decoded, over some that
+/// `seed` selects. `weight`: the samples for which each of those stands.
+struct MeasuredMoments {
+  MomentSums sums;
+  double weight = 1;
+};
+MeasuredMoments measure_moments(const DataJob& data, const Dataset& train, uint64_t seed);
+/// Writes means and deviations into `data`, and what is to be said of them into `notes`.
+void take_moments(DataJob& data, Moments moments, std::vector<std::string>& notes);
 
 /// Sorts, augments and normalises. Means and deviations are written into `data`, unless they are there.
-void prepare(DataJob& data, Datasets& parts);
+void prepare(DataJob& data, uint64_t seed, Datasets& parts);
 
 /// What open_datasets() does with `checks`.
 PictureListing picture_listing(const DataJob& data, const SampleChecks* checks);

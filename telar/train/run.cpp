@@ -210,7 +210,7 @@ class Run {
     CheckpointObserver checkpoints(
         folder.checkpoints(), session, checkpoint_policy(),
         {{"job.yaml", job_text(job_)},
-         {"samples.json", to_json(opened_.data.spec())},
+         {"samples.json", to_json(opened_.data.spec(), job_.data.rules)},
          {"data.json", to_json(opened_.record)}},
         [&] {
           log.sync();
@@ -513,7 +513,7 @@ class Run {
 
   /// What the run is, for its next resumption.
   void write_files(const RunFolder& folder) const {
-    write_file(folder.samples(), to_json(opened_.data.spec()), Links::refuse);
+    write_file(folder.samples(), to_json(opened_.data.spec(), job_.data.rules), Links::refuse);
     write_file(folder.data(), to_json(opened_.record), Links::refuse);
     write_file(folder.job(), job_text(job_), Links::refuse);
   }

@@ -1,12 +1,18 @@
 #include "telar/train/run_data.h"
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "telar/core/error.h"
 #include "telar/data/image.h"
 #include "telar/observe/process.h"
+#include "telar/train/checkpoint.h"
 #include "telar/train/job_memory.h"
 #include "telar/train/job_report.h"
 #include "telar/train/job_strategy.h"
@@ -25,14 +31,46 @@ class DataOpening {
   DataOpening(Job& job, const RunOptions& options) : job_(job), options_(options) {}
 
   RunData run() {
+    keep_reading();
     if (leaves_rules_open(job_.data)) settle_rules();
     data_.data = opened();
     say_remarks();
+    if (leads() && options_.warn) std::ranges::for_each(data_.data.notes, options_.warn);
     return std::move(data_);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  /// A run that is resumed reads samples as before: by the same rules, with the means and deviations that its
+  /// weights fit.
+  void keep_reading() {
+    if (!options_.resume) return;
+    std::string text = leads() ? reading_before() : "";
+    if (options_.processes != nullptr) options_.processes->broadcast(text);
+    if (text.empty()) return;
+    const auto kept = nlohmann::json::parse(text);
+    job_.data.rules = kept.at("rules").get<int64_t>();
+    if (!job_.data.normalise || !job_.data.mean.empty()) return;
+    job_.data.mean = kept.at("mean").get<std::vector<double>>();
+    job_.data.std = kept.at("std").get<std::vector<double>>();
+  }
+
+  /// Empty if there is no run yet, or none that can be resumed, which is refused later by all processes.
+  std::string reading_before() const {
+    const auto folder = RunFolder::find(job_);
+    if (!folder || !std::filesystem::exists(*folder / "samples.json")) return "";
+    try {
+      const DataJob before = read_job(*folder / "job.yaml").data;
+      const std::string samples = (*folder / "samples.json").string();
+      return nlohmann::json{{"rules", sample_rules_from_json(read_checkpoint_text(samples), samples)},
+                            {"mean", before.mean},
+                            {"std", before.std}}
+          .dump();
+    } catch (const Error&) {
+      return "";
+    }
+  }
 
   /// Refuses a job that is too large for this machine; before the samples are read, if the job alone says so.
   Datasets opened() {

@@ -4,6 +4,7 @@
 
 #include "telar/core/error.h"
 #include "telar/io/json_fields.h"
+#include "telar/train/job.h"
 
 namespace telar {
 
@@ -24,14 +25,20 @@ Shape shape_from(const JsonFields& fields, const std::string& name) {
 
 }  // namespace
 
-std::string to_json(const SampleSpec& spec) {
+std::string to_json(const SampleSpec& spec, int64_t rules) {
   nlohmann::ordered_json json;
   json["features"] = spec.features.dims();
   json["dtype"] = name_of(spec.dtype);
   json["classes"] = spec.classes;
   json["targets"] = spec.targets.dims();
   json["class_names"] = spec.class_names;
+  json["rules"] = rules;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+int64_t sample_rules_from_json(const std::string& text, const std::string& source) {
+  const JsonFields fields(text, source);
+  return fields.has("rules") ? fields.integer("rules", kFirstRules, kNewestRules) : kFirstRules;
 }
 
 SampleSpec sample_spec_from_json(const std::string& text, const std::string& source) {

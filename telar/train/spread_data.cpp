@@ -88,15 +88,14 @@ DatasetPtr numbered(DatasetPtr samples, const PartSizes& sizes, size_t own) {
                  std::accumulate(begin, sizes.end(), int64_t{0}));
 }
 
-/// Measured on each part, which counts as often as it has samples.
+/// Those of all parts, in rank order, so that all processes compute the same.
 Moments moments_of_all(const std::vector<Json>& found) {
   MomentSums all;
   for (const Json& there : found) {
     const Json& part = there.at("moments");
-    const auto samples = there.at("train").get<int64_t>();
-    all.add({part.at("values").get<double>(), part.at("sum").get<std::vector<double>>(),
+    all.add({part.at("values").get<double>(), part.at("mean").get<std::vector<double>>(),
              part.at("squares").get<std::vector<double>>()},
-            static_cast<double>(samples) / static_cast<double>(std::min(samples, kMeasuredSamples)));
+            part.at("weight").get<double>());
   }
   return moments_of(all);
 }
@@ -137,29 +136,45 @@ DataRecord record_of_all(const std::vector<DataRecord>& records, const SampleSpe
   return all;
 }
 
+/// Throws Error (user) unless the tables of all processes have the same columns.
+void require_same_columns(const std::vector<Json>& found) {
+  for (size_t rank = 1; rank < found.size(); ++rank) {
+    if (found[rank].at("columns") != found.front().at("columns"))
+      throw user_error(
+          "rank {} has the columns {}, but rank 0 {}; data.columns gives all processes the same, in the same order",
+          rank, found[rank].at("columns").dump(), found.front().at("columns").dump());
+  }
+}
+
 /// The sources of this process, with the classes of all.
-JobSources sources_alike(const DataJob& own, uint64_t seed, const SampleChecks* checks, Processes* all) {
+JobSources sources_alike(DataJob& own, uint64_t seed, const SampleChecks* checks, Processes* all) {
   JobSources sources;
   const std::vector<Json> found = found_by_all(all, [&]() -> Json {
     sources = open_sources(own, seed, picture_listing(own, checks));
+    const Attributes& decided = sources.train.decided;
     return {{"train", form_of_samples(sources.train.samples)},
-            {"test", form_of_samples(sources.test.samples)}};
+            {"test", form_of_samples(sources.test.samples)},
+            {"columns", decided.has("columns") ? decided.texts("columns") : std::vector<std::string>{}}};
   });
+  require_same_columns(found);
   sources.train.samples = alike(std::move(sources.train.samples), found, "train");
   sources.test.samples = alike(std::move(sources.test.samples), found, "test");
   return sources;
 }
 
 /// What this process has, for the others.
-Json described_part(const DataJob& own, const Datasets& parts) {
+Json described_part(const DataJob& own, uint64_t seed, const Datasets& parts) {
   Json here = {{"train", size_of_part(parts.train)},
                {"validation", size_of_part(parts.validation)},
                {"test", size_of_part(parts.test)},
                {"left_out", parts.left_out.count()},
                {"record", to_json(data_record(own, parts))}};
   if (!measures_moments(own, parts.spec())) return here;
-  const MomentSums sums = moment_sums(*parts.train, kMeasuredSamples);
-  here["moments"] = {{"values", sums.values}, {"sum", sums.sum}, {"squares", sums.squares}};
+  const MeasuredMoments measured = measure_moments(own, *parts.train, seed);
+  here["moments"] = {{"values", measured.sums.values},
+                     {"mean", measured.sums.mean},
+                     {"squares", measured.sums.squares},
+                     {"weight", measured.weight}};
   return here;
 }
 
@@ -180,7 +195,9 @@ Json divide_own(const DataJob& own, uint64_t seed, const SampleChecks* checks, J
   collecting.warn = [&](const std::string& text) { warnings.push_back(text); };
   parts = divide(own, seed, std::move(sources));
   leave_out_samples(parts, find_unreadable(own, checks == nullptr ? nullptr : &collecting, parts));
-  Json here = described_part(own, parts);
+  Json here = described_part(own, seed, parts);
+  warnings.insert(warnings.end(), parts.notes.begin(), parts.notes.end());
+  parts.notes.clear();
   here["warnings"] = warnings;
   return here;
 }
@@ -223,21 +240,18 @@ SpreadDatasets open_spread_datasets(Job& job, const SampleChecks* checks, Proces
     require_shares_of_batches(job, all->size(), "samples of which each process has a part (data.spread)");
   const int rank = all == nullptr ? 0 : all->rank();
   const auto seed = static_cast<uint64_t>(job.training.seed);
-  const DataJob own = data_of_rank(job.data, rank);
+  DataJob own = data_of_rank(job.data, rank);
   JobSources sources = sources_alike(own, seed, checks, all);
+  for (const auto& [option, value] : sources.train.decided) job.data.options.set(option, value);
   Datasets parts;
   const std::vector<Json> found =
       found_by_all(all, [&] { return divide_own(own, seed, checks, std::move(sources), parts); });
   warn_of_all(found, checks);
   const std::vector<DataRecord> records = records_in(found);
   require_own_files(records);
-  if (found.front().contains("moments")) {
-    Moments moments = moments_of_all(found);
-    job.data.mean = std::move(moments.mean);
-    job.data.std = std::move(moments.std);
-  }
+  if (found.front().contains("moments")) take_moments(job.data, moments_of_all(found), parts.notes);
   number_samples(parts, found, rank);
-  prepare(job.data, parts);
+  prepare(job.data, seed, parts);
   DataRecord record = record_of_all(records, parts.spec());
   return {std::move(parts), std::move(record)};
 }

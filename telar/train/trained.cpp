@@ -104,7 +104,9 @@ Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
   if (warn) std::for_each(found.warnings.begin(), found.warnings.end(), warn);
   trained.job = job_to_compute(trained.checkpoint / "job.yaml", overrides, warn);
   const auto samples = trained.checkpoint / "samples.json";
-  trained.spec = sample_spec_from_json(read_checkpoint_text(samples), samples.string());
+  const std::string text = read_checkpoint_text(samples);
+  trained.spec = sample_spec_from_json(text, samples.string());
+  trained.job.data.rules = sample_rules_from_json(text, samples.string());
   require_memory(trained.job, trained.spec);
   trained.session = job_session(trained.job, trained.spec, nullptr, {.say = {}, .warn = warn});
   load_parameters(trained.checkpoint, *trained.session);

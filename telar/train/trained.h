@@ -50,7 +50,9 @@ std::vector<float> predict(const Trained& trained, const Batch& batch);
 
 /// Opens samples to predict from a file: a JPEG or PNG image (resized to the model's size), IDX images, a
 /// .npy array or a CSV table of features. The content determines the format. They are normalised as in
-/// training. Throws Error (user) if they do not fit the model.
-DatasetPtr open_inputs(const Trained& trained, const std::string& path);
+/// training. Columns are found by their names in training. `note` receives sentences on how the file was
+/// understood. Throws Error (user) if the samples do not fit the model.
+DatasetPtr open_inputs(const Trained& trained, const std::string& path,
+                       const std::function<void(const std::string&)>& note = {});
 
 }  // namespace telar

@@ -134,10 +134,29 @@ TEST_F(Cli, PredictsFromTablesAndReportsMismatches) {
   EXPECT_TRUE(says(answers, "input,sample,class,probability\nnew.csv,0,0,"));
   EXPECT_TRUE(says(answers, "\nnew.csv,1,2,"));
   EXPECT_TRUE(says(answers, "\nnew.csv,2,1,"));
-  write_text(folder_ / "wide.csv", "a,b,c\n1,2,3\n");
-  const CommandResult wide = telar("predict runs/table-1 wide.csv");
-  EXPECT_EQ(wide.code, 2);
-  EXPECT_TRUE(says(wide.err, "[3]; the model takes [2]"));
+  EXPECT_EQ(predicted.err.find("warning"), std::string::npos) << predicted.err;
+
+  write_text(folder_ / "other.csv", "label,b,id,a\n0,0,17,0.1\n2,-2,18,2.5\n1,-1,19,1.2\n");
+  const CommandResult other = telar("predict runs/table-1 other.csv --out p.csv");
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_TRUE(says(other.err, "warning: other.csv: the model does not take 'id'; left out"));
+  EXPECT_TRUE(says(other.err, "warning: other.csv: 'label' is the label; left out"));
+  std::string same = read_text(folder_ / "p.csv");
+  for (size_t at = 0; (at = same.find("other.csv")) != std::string::npos;) same.replace(at, 9, "new.csv");
+  EXPECT_EQ(same, answers);
+  EXPECT_TRUE(says(telar("evaluate runs/table-1 --data other.csv").out, "accuracy 1.0000"));
+
+  write_text(folder_ / "bare.csv", "0.1,0\n2.5,-2\n1.2,-1\n");
+  const CommandResult bare = telar("predict runs/table-1 bare.csv");
+  EXPECT_TRUE(says(bare.err, "bare.csv: has no header, so its columns are taken for 'a' and 'b'"));
+  EXPECT_TRUE(says(bare.out, "bare.csv,2,1,"));
+
+  write_text(folder_ / "wide.csv", "a,c,d\n1,2,3\n");
+  for (const char* command : {"predict runs/table-1 wide.csv", "evaluate runs/table-1 --data wide.csv"}) {
+    const CommandResult wide = telar(command);
+    EXPECT_EQ(wide.code, 2);
+    EXPECT_TRUE(says(wide.err, "wide.csv, line 1: there is no column 'b'; the table has 'a', 'c' and 'd'"));
+  }
 }
 
 TEST_F(Cli, ShowsModelsAndJobs) {

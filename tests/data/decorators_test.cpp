@@ -11,6 +11,8 @@
 #include "telar/data/augmented.h"
 #include "telar/data/cached.h"
 #include "telar/data/idx.h"
+#include "telar/data/in_memory.h"
+#include "telar/data/moments.h"
 #include "telar/data/normalised.h"
 #include "telar/data/subset.h"
 
@@ -68,6 +70,72 @@ TEST(Normalised, EachChannelHasItsOwnMeanAndDeviation) {
   expect_error([&] { normalised(inner, {1, 2, 3}, {1, 2, 3}); }, {"2 channels", "3 means"});
   expect_error([&] { normalised(inner, {1}, {0}); }, {"std 0"});
   expect_error([&] { normalised(inner, {NAN}, {1}); }, {"nan"});
+}
+
+/// One wide feature a sample.
+DatasetPtr wide(const std::vector<double>& values) {
+  SampleSpec spec;
+  spec.features = {1};
+  spec.wide = true;
+  spec.classes = 1;
+  return in_memory(spec, bytes_of(values), 0, bytes_of(std::vector<int32_t>(values.size())));
+}
+
+TEST(Normalised, WideFeaturesAreRoundedAfterwards) {
+  const DatasetPtr seconds = wide({1.7e9 + 1, 1.7e9 + 2, 1.7e9 + 3});
+  const DatasetPtr data = normalised(seconds, {1.7e9 + 2}, {0.5});
+  EXPECT_FALSE(data->spec().wide);
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(read(*data, i).values[0], static_cast<float>(2 * i - 2));
+  EXPECT_EQ(read(*normalised(wide({3e-38}), {0}, {1e-38}), 0).values[0], 3) << "1e-38 has no f32 reciprocal";
+  EXPECT_EQ(read(*without_width(seconds), 0).values[0], 1.7e9F);
+}
+
+TEST(Normalised, AsBeforeNumbersAreRoundedFirst) {
+  const DatasetPtr data = normalised(wide({1.7e9 + 1}), {1.7e9 + 2}, {0.5}, Normalising::rounded);
+  EXPECT_EQ(read(*data, 0).values[0], 1.7e9F * 2 + -1.7e9F / 0.5F);
+}
+
+TEST(Normalised, F32FeaturesFarFromTheirMeanKeepTheirDigits) {
+  const auto far = std::make_shared<Numbers>(20'000'000, 1);
+  const DatasetPtr data = normalised(far, {16'000'001}, {0.5});
+  EXPECT_EQ(read(*data, 16'000'000).values[0], -2);
+  EXPECT_EQ(read(*data, 16'000'002).values[0], 2);
+}
+
+TEST(MomentSums, LoseNoDigitsToLargeMeans) {
+  const Moments moments = moments_of(moment_sums(*wide({1.7e9 + 1, 1.7e9 + 2, 1.7e9 + 3})));
+  EXPECT_EQ(moments.mean[0], 1.7e9 + 2);
+  EXPECT_NEAR(moments.std[0], std::sqrt(2.0 / 3), 1e-9);
+  EXPECT_TRUE(moments.constant.empty());
+}
+
+TEST(MomentSums, OnlyAConstantHasTheDeviationOne) {
+  const Moments small = moments_of(moment_sums(*wide({1e-7, 3e-7})));
+  EXPECT_NEAR(small.std[0], 1e-7, 1e-15);
+  const Moments constant = moments_of(moment_sums(*wide(std::vector<double>(7, 0.1))));
+  EXPECT_EQ(constant.mean[0], 0.1);
+  EXPECT_EQ(constant.std[0], 1);
+  EXPECT_EQ(constant.constant, (std::vector<size_t>{0}));
+}
+
+TEST(MomentSums, ThoseOfPartsMakeThoseOfAll) {
+  std::vector<double> values;
+  for (int i = 0; i < 100; ++i) values.push_back(1e6 + i * i);
+  MomentSums parts;
+  parts.add(moment_sums(*wide({values.begin(), values.begin() + 7})));
+  parts.add(moment_sums(*wide({values.begin() + 7, values.end()})));
+  const Moments all = moments_of(moment_sums(*wide(values)));
+  EXPECT_NEAR(moments_of(parts).mean[0] / all.mean[0], 1, 1e-15);
+  EXPECT_NEAR(moments_of(parts).std[0] / all.std[0], 1, 1e-12);
+}
+
+TEST(MomentSums, SomeSamplesAreChosenBySeedNotByPeriod) {
+  const auto number = std::make_shared<Numbers>(40'000, 1);
+  const MomentSums one = moment_sums(*number, 2000, 1);
+  EXPECT_EQ(one.values, 2000);
+  EXPECT_NEAR(one.mean[0], 19'999.5, 1500);
+  EXPECT_EQ(moment_sums(*number, 2000, 1).mean, one.mean);
+  EXPECT_NE(moment_sums(*number, 2000, 2).mean, one.mean);
 }
 
 /// The expected augmentation, computed independently: each pixel is looked up in the padded image.

@@ -104,7 +104,7 @@ TEST(Npy, RejectsLabelsThatDoNotFit) {
   const auto open = [](const char* labels, int64_t classes) {
     npy_from_bytes(saved("features_f4.npy"), saved(labels), classes, "FEATURES", "LABELS");
   };
-  expect_error([&] { open("labels_i8.npy", 2); }, {"LABELS", "value 2", "offset 128", "0 … 1"});
+  expect_error([&] { open("labels_i8.npy", 2); }, {"LABELS", "value 2 at [0]", "0 … 1"});
   expect_error([&] { open("targets_f4.npy", 3); }, {"LABELS", "integers", "f4"});
   expect_error([&] { open("labels_i8.npy", 0); }, {"LABELS", "i8", "how many"});
   expect_error([&] { open("tokens_i4.npy", 3); }, {"LABELS", "[3, 3]"});
@@ -113,11 +113,11 @@ TEST(Npy, RejectsLabelsThatDoNotFit) {
                {"3 samples", "2 [2]"});
 }
 
-TEST(Npy, RejectsNanWithItsOffset) {
+TEST(Npy, RejectsNanWithItsPlace) {
   Bytes bytes = saved("features_f4.npy");
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::memcpy(bytes.data() + 128 + 5 * 4, &nan, sizeof nan);
-  expect_rejected(bytes, {"FEATURES", "nan", "offset 148"});
+  expect_rejected(bytes, {"FEATURES", "value nan at [1, 1]"});
 }
 
 }  // namespace

@@ -75,7 +75,13 @@ inline Sample read(const Dataset& data, int64_t index, const SampleKey& key = {}
                                                  : std::as_writable_bytes(std::span(sample.tokens));
   const auto label = spec.classes > 0 ? std::as_writable_bytes(std::span(&sample.label, 1))
                                       : std::as_writable_bytes(std::span(sample.targets));
-  data.read(index, key, features, label);
+  if (!spec.wide) {
+    data.read(index, key, features, label);
+    return sample;
+  }
+  std::vector<double> wide(count);
+  data.read(index, key, std::as_writable_bytes(std::span(wide)), label);
+  sample.values.assign(wide.begin(), wide.end());
   return sample;
 }
 

@@ -198,6 +198,35 @@ class Native(unittest.TestCase):
         self.assertAlmostEqual(means["test_accuracy"], (predicted.argmax(1) == y).mean(), places=6)
         self.assertAlmostEqual(means["test_loss"], -numpy.log(predicted[numpy.arange(5), y]).mean(), places=5)
 
+    def test_columns_of_a_table_are_found_by_name(self):
+        class Frame:
+            """As pandas and polars have them: an array with names of columns."""
+
+            def __init__(self, **columns):
+                self.columns = list(columns)
+                self.values = numpy.array(list(columns.values())).T
+
+            def __array__(self, dtype=None, copy=None):
+                return self.values if dtype is None else self.values.astype(dtype)
+
+        times = 1_700_000_000 + numpy.arange(40.0)
+        prices = numpy.arange(40) % 7 / 10
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "t.csv"), "w", encoding="utf-8") as file:
+                file.write("time;price;kind\n" + "".join(f"{t!r};{p!r};{i % 2}\n" for i, (t, p) in enumerate(zip(times, prices))))
+            data = {"source": "csv", "path": f"{folder}/t.csv", "separator": "semicolon", "classes": 2}
+            job, run = os.path.join(folder, "job.yaml"), os.path.join(folder, "run")
+            with open(job, "w", encoding="utf-8") as file:
+                json.dump({"model": "mlp", "data": data, "training": {"epochs": 1, "batch": 5}}, file)
+            telar.train(job, output=run)
+            right = telar.predict(run, numpy.stack([times, prices], 1))
+            self.assertGreater(abs(right[0] - right[-1]).max(), 1e-4, "seconds have been told apart")
+            numpy.testing.assert_array_equal(telar.predict(run, Frame(time=times, price=prices)), right)
+            numpy.testing.assert_array_equal(telar.predict(run, Frame(kind=prices, price=prices, id=times, time=times)), right)
+            with self.assertRaisesRegex(telar.Error, "there is no column 'price'; the table has 'time' and 'cost'"):
+                telar.predict(run, Frame(time=times, cost=prices))
+            numpy.testing.assert_array_equal(telar.predict(run, numpy.asfortranarray(numpy.stack([times, prices], 1))), right)
+
     def test_a_machine_without_openmp_is_told_the_package(self):
         program = """
 import sys

@@ -52,5 +52,17 @@ TEST(JobChanges, WhatContradictsTheCheckpointIsRefusedWithTheReason) {
   EXPECT_TRUE(says(changes.at(0).because, "the checkpoint contains the state of the momentum"));
 }
 
+TEST(JobChanges, NamesOfColumnsThatARunDoesNotHaveAreNoChange) {
+  const auto job = [](const std::string& rest) {
+    return parse_job("model: mlp\ndata: {source: csv, path: t.csv" + rest + "}\n", "job.yaml");
+  };
+  const auto refused = [&](const std::string& before, const std::string& now) {
+    return changes_of(job_changes(job(before), job(now)), OnResume::refused).size();
+  };
+  EXPECT_EQ(refused(", header: true", ", columns: [a, b], label: c"), 0U);
+  EXPECT_EQ(refused(", columns: [a, b], label: c", ", columns: [b, a], label: c"), 1U);
+  EXPECT_EQ(refused(", columns: [a, b], label: c", ", columns: [a, b], label: d"), 1U);
+}
+
 }  // namespace
 }  // namespace telar

@@ -75,6 +75,68 @@ TEST(Pipeline, MeasuresMeanAndDeviationOnceAndStoresThemInTheJob) {
       << "given numbers are not measured again";
 }
 
+DataJob table_job(const std::filesystem::path& path, const std::string& more) {
+  return data_of("{source: csv, path: " + path.string() + ", " + more + "}");
+}
+
+TEST(Pipeline, MomentsAreThoseOfAllRows) {
+  const test::TempFolder folder;
+  std::string text = "product,price,label\n";
+  for (int i = 0; i < 40'000; ++i) text += fmt::format("{},{},{}\n", i % 20, 50 * (i % 20), i % 2);
+  test::write_text(folder / "t.csv", text);
+  DataJob data = table_job(folder / "t.csv", "classes: 2, validation: 0");
+  open_datasets(data, 1);
+  EXPECT_NEAR(data.mean.at(0), 9.5, 1e-9);
+  EXPECT_NEAR(data.mean.at(1), 475, 1e-7);
+  EXPECT_NEAR(data.std.at(0), std::sqrt(33.25), 1e-9);
+}
+
+TEST(Pipeline, NumbersAreF64UntilTheyAreNormalised) {
+  const test::TempFolder folder;
+  std::string text = "time,metres,label\n";
+  for (int i = 0; i < 100; ++i) text += fmt::format("{},{}e-7,{}\n", 1'700'000'000 + i, 1 + i % 2, i % 2);
+  test::write_text(folder / "t.csv", text);
+  DataJob data = table_job(folder / "t.csv", "classes: 2, validation: 0");
+  const Datasets sets = open_datasets(data, 1);
+  EXPECT_TRUE(sets.notes.empty());
+  EXPECT_FALSE(sets.train->spec().wide);
+  const double deviation = std::sqrt((100.0 * 100 - 1) / 12);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_NEAR(features_of(*sets.train, i)[0], (i - 49.5) / deviation, 1e-6) << i;
+    EXPECT_NEAR(features_of(*sets.train, i)[1], i % 2 == 0 ? -1 : 1, 1e-6) << i;
+  }
+  data.rules = kFirstRules;  // a run from before reads as it did: 1,700,000,000 ± 64 are one f32
+  EXPECT_EQ(features_of(*open_datasets(data, 1).train, 0)[0],
+            features_of(*open_datasets(data, 1).train, 60)[0]);
+  data.normalise = false;
+  EXPECT_EQ(features_of(*open_datasets(data, 1).train, 0)[0], 1.7e9F);
+}
+
+TEST(Pipeline, AConstantColumnIsSaid) {
+  const test::TempFolder folder;
+  write_table(folder / "t.csv");
+  DataJob data = table_job(folder / "t.csv", "classes: 3");
+  const Datasets sets = open_datasets(data, 1);
+  ASSERT_EQ(sets.notes.size(), 1U);
+  EXPECT_TRUE(says(sets.notes[0], "the training samples have one value only in column 'b'"));
+}
+
+TEST(Pipeline, TestTablesAreReadByTheNamesOfTheTrainingTable) {
+  const test::TempFolder folder;
+  write_table(folder / "t.csv");
+  test::write_text(folder / "test.csv", "label,id,b,a\n2,77,7,8\n");
+  DataJob data = table_job(folder / "t.csv", "classes: 3, test_path: " + (folder / "test.csv").string());
+  const Datasets sets = open_datasets(data, 1);
+  EXPECT_EQ(data.options.texts("columns"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(data.options.text("label"), "label");
+  EXPECT_NEAR(features_of(*sets.test, 0)[0], -1, 0.1);
+  EXPECT_EQ(features_of(*sets.test, 0)[1], 0);
+  EXPECT_TRUE(says(sets.notes.at(0), "test.csv: the model does not take 'id'; left out"));
+  test::write_text(folder / "test.csv", "label,b,c\n2,7,8\n");
+  EXPECT_TRUE(says(sentence_of([&] { open_test_dataset(data, 1); }),
+                   "test.csv, line 1: there is no column 'a'; the table has 'label', 'b' and 'c'"));
+}
+
 TEST(Pipeline, AugmentsTrainingSamplesOnly) {
   DataJob data =
       data_of("{source: synthetic, shape: [1, 8, 8], samples: 40, augment: {padding: 2, flip: true}}");
@@ -87,10 +149,12 @@ TEST(Pipeline, AugmentsTrainingSamplesOnly) {
 TEST(Pipeline, TestSamplesMustLookLikeTrainingSamples) {
   const test::TempFolder folder;
   write_table(folder / "t.csv");
-  test::write_text(folder / "wide.csv", "a,b,c,label\n1,2,3,0\n");
-  EXPECT_TRUE(says(mistake_in_data("{source: csv, classes: 3, path: " + (folder / "t.csv").string() +
-                                   ", test_path: " + (folder / "wide.csv").string() + "}"),
-                   "[2] and the test samples [3]"));
+  test::write_text(folder / "t.csv", "1,2,0\n2,3,1\n");
+  test::write_text(folder / "wide.csv", "1,2,3,0\n");
+  EXPECT_TRUE(
+      says(mistake_in_data("{source: csv, header: false, classes: 3, path: " + (folder / "t.csv").string() +
+                           ", test_path: " + (folder / "wide.csv").string() + "}"),
+           "[2] and the test samples [3]"));
 }
 
 TEST(Pipeline, KnowsPublishedDataWithoutItsFiles) {

@@ -303,6 +303,19 @@ TEST_F(ChangedData, IsNoticedByItsContent) {
   expect_error([&] { resume(false); }, {"checksum of data.path: "});
 }
 
+TEST_F(ChangedData, ARunKeepsItsMeans) {
+  const auto with = [&](const std::string& more, int epochs) {
+    return parse_job(
+        fmt::format("model: mlp\ndata: {{source: csv, path: \"{}\", classes: 2{}}}\n"
+                    "training: {{epochs: {}, batch: 10}}\noutput: {{folder: \"{}\"}}\n",
+                    (folder_ / "table.csv").string(), more, epochs, (folder_ / "given").string()),
+        "job.yaml");
+  };
+  run_job(with(", mean: [1, 2], std: [3, 4]", 1), {});
+  EXPECT_EQ(run_job(with("", 2), {.resume = true}).epochs, 2);
+  EXPECT_EQ(read_job(folder_ / "given" / "job.yaml").data.mean, (std::vector<double>{1, 2}));
+}
+
 TEST_F(ChangedData, AnotherPlaceIsNoChange) {
   fs::rename(folder_ / "table.csv", folder_ / "moved.csv");
   test::write_text(folder_ / "other" / "table.csv", test::read_text(folder_ / "moved.csv"));

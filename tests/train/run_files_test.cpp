@@ -7,6 +7,7 @@
 
 #include "support/sentences.h"
 #include "telar/core/error.h"
+#include "telar/train/job.h"
 #include "telar/train/sample_file.h"
 #include "telar/train/training_state.h"
 
@@ -128,8 +129,15 @@ TEST(StateFile, ThePositionMustBeInTheEpoch) {
 
 TEST(SampleFile, EveryFieldIsChecked) {
   const SampleSpec spec{.features = {1, 4, 4}, .classes = 2, .class_names = {"cat", "dog"}};
-  const std::string text = to_json(spec);
-  ASSERT_EQ(to_json(sample_spec_from_json(text, "samples.json")), text);
+  const std::string text = to_json(spec, kNewestRules);
+  EXPECT_EQ(sample_rules_from_json(text, "samples.json"), kNewestRules);
+  EXPECT_EQ(sample_rules_from_json("{}", "samples.json"), kFirstRules) << "the file of a run from before";
+  expect_error(
+      [&] {
+        sample_rules_from_json(with(text, {"rules", "7", ""}), "samples.json");
+      },
+      {"rules is 7"});
+  ASSERT_EQ(to_json(sample_spec_from_json(text, "samples.json"), kNewestRules), text);
   const std::vector<Wrong> all = {
       {"classes", "-2", "classes is -2; it must be an integer from 0 to 1000000"},
       {"classes", "3", "class_names is a list of 2 values; it must be empty, or a list of 3 names"},

@@ -161,6 +161,38 @@ TEST_F(SpreadData, MeansAreThoseOfAllSamples) {
   }
 }
 
+TEST_F(SpreadData, PartsOfATableHaveTheMomentsAndColumnsOfAll) {
+  const auto row = [](int i) { return fmt::format("{},{},{}\n", 1'700'000'000 + i * i, i % 20, i % 3); };
+  std::map<int, std::string> texts = {{0, "time,b,kind\n"}, {1, "time,b,kind\n"}, {9, "time,b,kind\n"}};
+  for (int i = 0; i < 6000; ++i) {
+    texts[i < 5000 ? 0 : 1] += row(i);
+    texts[9] += row(i);
+  }
+  for (const auto& [rank, text] : texts) test::write_text(folder_ / fmt::format("{}/t.csv", rank), text);
+  const auto table = [&](const std::string& rank) {
+    return fmt::format("source: csv, path: \"{}/{}/t.csv\", classes: 3, validation: 0",
+                       folder_.path().string(), rank);
+  };
+  Job whole = parse_job("model: mlp\ndata: {" + table("9") + "}", "job.yaml");
+  open_datasets(whole.data, 1);
+  const auto parts = open(2, table("{rank}"));
+  for (const OpenedPart& part : parts) {
+    ASSERT_EQ(part.error, "");
+    EXPECT_EQ(part.job.data.options, [&] {
+      Attributes options = whole.data.options;
+      options.set("path", part.job.data.options.text("path"));
+      return options;
+    }());
+    EXPECT_EQ(part.job.data.mean, parts[0].job.data.mean);
+    for (size_t column = 0; column < 2; ++column) {
+      EXPECT_NEAR(part.job.data.mean.at(column) / whole.data.mean[column], 1, 1e-12);
+      EXPECT_NEAR(part.job.data.std.at(column) / whole.data.std[column], 1, 1e-9);
+    }
+  }
+  test::write_text(folder_ / "1" / "t.csv", "b,time,kind\n1,2,0\n2,3,1\n");
+  refused(2, table("{rank}"), {"rank 1 has the columns [\"b\",\"time\"], but rank 0 [\"time\",\"b\"]"});
+}
+
 TEST_F(SpreadData, APartIsCountedAsOftenAsItHasSamples) {
   const std::vector<float> zeros(5000);
   const std::vector<float> ones(1000, 1);

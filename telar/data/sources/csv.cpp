@@ -1,5 +1,8 @@
 #include "telar/data/csv.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "telar/data/source.h"
 
 namespace telar {
@@ -13,35 +16,49 @@ char separator_of(const Attributes& options) {
   return name == "space" ? ' ' : ',';
 }
 
-CsvOptions csv_options(const Attributes& options) {
-  return {.header = options.flag("header"),
+CsvHeader header_of(const Attributes& options) {
+  const std::string& header = options.text("header");
+  if (header == "auto") return CsvHeader::automatic;
+  return header == "true" ? CsvHeader::present : CsvHeader::absent;
+}
+
+CsvOptions csv_options(const Attributes& options, CsvUse use) {
+  return {.header = header_of(options),
           .label = options.text("label"),
           .separator = separator_of(options),
-          .classes = options.integer("classes")};
+          .classes = options.integer("classes"),
+          .columns = options.texts("columns"),
+          .use = use};
+}
+
+Option header_option() {
+  Option option = samples_option("header", "auto", {.choices = {"auto", "true", "false"}},
+                                 "Whether line 1 contains the names of the columns. auto: its contents tell, "
+                                 "and the job is refused if they may be either.");
+  option.on_resume = OnResume::free;  // columns and number of samples say whether it is the same
+  option.because = "";
+  return option;
+}
+
+OpenedSource opened(CsvTable table) {
+  OpenedSource source{.samples = std::move(table.samples), .notes = std::move(table.notes)};
+  if (!table.columns.empty()) source.decided.set("columns", std::move(table.columns));
+  if (!table.label.empty()) source.decided.set("label", std::move(table.label));
+  return source;
 }
 
 OpenedSource open_table(const SourceRequest& request, Split part) {
   const std::string& path = request.options.text(part == Split::train ? "path" : "test_path");
   if (path.empty()) return {};
-  return {open_csv(path, csv_options(request.options))};
+  const CsvUse use = part == Split::train ? CsvUse::train : CsvUse::test;
+  return opened(open_csv(path, csv_options(request.options, use)));
 }
 
-/// The table with a label 0 at the end of each line.
 DatasetPtr csv_inputs(const InputFile& file, const Attributes* options) {
-  const char separator = separator_of(*options);
-  std::string text;
-  const auto end_line = [&] {
-    if (!text.empty() && text.back() != '\n') text += separator + std::string("0");
-  };
-  for (const uint8_t byte : file.bytes) {
-    if (byte == '\r') continue;
-    if (byte == '\n') end_line();
-    text += static_cast<char>(byte);
-  }
-  end_line();
-  return csv_from_text(
-      text, {.header = options->flag("header"), .label = "-1", .separator = separator, .classes = 1},
-      file.path);
+  CsvTable table = csv_from_text({reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()},
+                                 csv_options(*options, CsvUse::predict), file.path);
+  if (file.note) std::ranges::for_each(table.notes, file.note);
+  return std::move(table.samples);
 }
 
 }  // namespace
@@ -55,7 +72,11 @@ void register_csv(SourceRegistry& registry) {
             samples_option(
                 "label", "", {},
                 "Label column: its name or its number (0 is the first, -1 the last). Empty: the last column."),
-            samples_option("header", true, {}, "Whether line 1 contains column names."),
+            samples_option("columns", std::vector<std::string>{}, {},
+                           "Names of the columns that are features, in the order in which the model takes "
+                           "them. Empty: all except the label's. A run records them, and finds them by name "
+                           "in the tables on which it is tested or predicts."),
+            header_option(),
             samples_option("separator", "comma", {.choices = {"comma", "semicolon", "tab", "space"}},
                            "Separator between two cells.")},
        .paths = {"path", "test_path"},

@@ -158,6 +158,14 @@ StreamPtr open_topic(const StreamRequest& request) {
   return std::make_shared<StreamBatches>(std::move(log), std::move(stream));
 }
 
+/// Whether each number of a message has a field of its own, by which it can be found in a table.
+bool names_numbers(const Attributes& options) {
+  const std::string& format = options.text("format");
+  const auto fields = static_cast<int64_t>(options.texts("fields").size());
+  return (format == "json" || format == "avro" || format == "protobuf") && fields > 1 &&
+         fields == Shape(options.integers("shape")).elements();
+}
+
 /// The test samples are those of another source.
 OpenedSource open_test_of(const SourceRequest& request, Split part) {
   const Attributes& options = request.options;
@@ -171,6 +179,10 @@ OpenedSource open_test_of(const SourceRequest& request, Split part) {
     const bool path = option.name == "path" || option.name == "test_path";
     if (path && !options.text("test_path").empty()) given.set(option.name, options.text("test_path"));
     if (option.name == "classes" || option.name == "shape") given.set(option.name, options.at(option.name));
+    if (option.name == "columns" && names_numbers(options)) {
+      given.set("columns", options.texts("fields"));
+      given.set("label", options.text("label").empty() ? "label" : options.text("label"));
+    }
   }
   const Attributes all = completed("source '" + name + "'", type.options, given);
   OpenedSource opened =

@@ -1,0 +1,105 @@
+#include "telar/data/csv_rows.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "telar/comm/printable.h"
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+/// Whether a number that from_chars reports as out of range is just too close to 0; it then counts as 0.
+bool is_tiny(std::string_view cell) {
+  const size_t exponent = cell.find_first_of("eE");
+  return exponent != std::string_view::npos && cell.substr(exponent + 1).starts_with('-');
+}
+
+}  // namespace
+
+void CsvRows::begin(std::string_view text) {
+  rest_ = text;
+  if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);  // byte-order mark of spreadsheet programs
+  line_ = 0;
+}
+
+bool CsvRows::next() {
+  while (!rest_.empty()) {
+    const size_t end = rest_.find_first_of("\r\n");
+    const std::string_view line = rest_.substr(0, end);
+    const size_t mark = rest_.substr(line.size()).starts_with("\r\n") ? 2 : 1;
+    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + mark);
+    ++line_;
+    if (trimmed(line).empty()) continue;
+    split(line);
+    return true;
+  }
+  return false;
+}
+
+void CsvRows::split(std::string_view line) {
+  cells_.clear();
+  size_t begin = 0;
+  while (true) {
+    const size_t end = line.find(separator_, is_plain(line, begin) ? begin : quotes_end(line, begin));
+    cells_.push_back(content_of(line.substr(begin, end - begin)));
+    if (end == std::string_view::npos) return;
+    begin = end + 1;
+  }
+}
+
+/// Most cells begin with neither space nor a quotation mark.
+bool CsvRows::is_plain(std::string_view line, size_t begin) {
+  return begin < line.size() && line[begin] != ' ' && line[begin] != '"';
+}
+
+/// The closing quotation mark of the cell, if it is quoted; otherwise its beginning.
+size_t CsvRows::quotes_end(std::string_view line, size_t begin) const {
+  const size_t quote = separator_ == ' ' ? begin : line.find_first_not_of(' ', begin);
+  if (quote >= line.size() || line[quote] != '"') return begin;
+  const size_t closing = line.find('"', quote + 1);
+  if (closing == std::string_view::npos) {
+    throw user_error("{}, line {}, column {}: the quotation mark is not closed on this line", name_, line_,
+                     cells_.size() + 1);
+  }
+  return closing;
+}
+
+/// Without the space around it, and without quotation marks.
+std::string_view CsvRows::content_of(std::string_view cell) {
+  cell = trimmed(cell);
+  const bool quoted = cell.size() >= 2 && cell.front() == '"' && cell.back() == '"';
+  return quoted ? trimmed(cell.substr(1, cell.size() - 2)) : cell;
+}
+
+std::string read_cell(std::string_view cell, double& value) {
+  value = 0;
+  if (cell.empty()) return " is empty; a number is needed";
+  const std::string_view digits = cell.size() > 1 && cell[0] == '+' && cell[1] != '-' ? cell.substr(1) : cell;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error == std::errc::invalid_argument || end != digits.data() + digits.size())
+    return fmt::format(": '{}' is not a number", shown_cell(cell));
+  if (error == std::errc::result_out_of_range && is_tiny(digits)) return "";
+  const bool infinite = error == std::errc() && !std::isfinite(value);
+  if (infinite)
+    return fmt::format(": '{}' cannot be learned from; a finite number is needed", shown_cell(cell));
+  if (error == std::errc::result_out_of_range || std::fabs(value) > std::numeric_limits<float>::max())
+    return fmt::format(": '{}' is too large for an f32 number", shown_cell(cell));
+  return "";
+}
+
+std::string shown_cell(std::string_view cell) {
+  constexpr size_t kLongest = 60;
+  return printable(std::string(cell), kLongest);
+}
+
+}  // namespace telar
