@@ -226,8 +226,7 @@ void add_predict(Verb& program) {
       .show_default()
       .needs(from);
   verb.flag("--accept-changed-data", topic.accept_changed_data,
-            "Score although the schema or descriptor is not that of the training")
-      .needs(from);
+            "With --from: score although the schema or descriptor is not that of the training");
   verb.flag("--quiet", arguments->quiet, "With --from: print only errors and results");
   verb.flag("--best", arguments->best, "For files: use the checkpoint of the best epoch, not the newest");
   verb.flag("--all", arguments->all, "Include the probability of every class in the table");

@@ -61,8 +61,8 @@ Job job_of(const TrainArguments& arguments) {
   Job job = read_job(run_folder ? path / "job.yaml" : path, arguments.overrides);
   if (run_folder) job.output.folder = path.string();
   if (!arguments.output.empty()) job.output.folder = arguments.output;
-  for (const std::string& path : {job.output.folder, arguments.summary, arguments.profile.file})
-    require_local(path);
+  for (const std::string& written : {job.output.folder, arguments.summary, arguments.profile.file})
+    require_local(written);
   if (run_folder && !arguments.resume && !arguments.check && arguments.output.empty()) {
     throw user_error(
         "{} is a run folder; resume the run with --resume, or train its job again in another folder with --output",

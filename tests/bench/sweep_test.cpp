@@ -62,7 +62,7 @@ TEST(Compare, TrainsAJobUnderEveryStrategyAndRecommendsOne) {
 
 TEST(Compare, AStrategyThatNeedsTwoWorkersIsMeasuredToo) {
   const TempFolder folder;
-  CompareOptions options{TELAR_CLI,
+  CompareOptions options{test::telar_program(),
                          small_job(folder),
                          {"model.options.hidden=[128]", R"(strategy.split=["fc1=columns", "fc2=rows"])"},
                          {"tensor"}};

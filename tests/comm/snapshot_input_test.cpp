@@ -59,7 +59,7 @@ TEST(SnapshotInput, AnotherOptimizerIsNoDamage) {
 TEST(SnapshotInput, NoDamagedSnapshotIsAccepted) {
   std::mt19937 random(11);
   const std::string good = snapshot_seed("two_segments");
-  for (int i = 0; i < (kSanitized ? 3'000 : 10'000); ++i) {
+  for (int i = 0; i < (test::kSanitized ? 3'000 : 10'000); ++i) {
     std::string bytes = good;
     switch (random() % 5) {
       case 0: bytes.resize(random() % bytes.size()); break;

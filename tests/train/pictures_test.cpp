@@ -9,6 +9,7 @@
 
 #include "io/temp_folder.h"
 #include "support/npy_file.h"
+#include "support/paths.h"
 #include "support/picture_folder.h"
 #include "support/sentences.h"
 #include "telar/data/image_folder.h"
@@ -56,7 +57,7 @@ class RunOnPictures : public testing::Test {
 
   /// A picture of the fixture pictures.json as a file to predict.
   std::string picture(const std::string& name) const {
-    std::ifstream file(std::string(TELAR_FIXTURES) + "/data/pictures.json");
+    std::ifstream file(test::fixtures() + "/data/pictures.json");
     const auto hex = nlohmann::json::parse(file).at(name).at("file").get<std::string>();
     std::string bytes;
     for (size_t i = 0; i < hex.size(); i += 2)

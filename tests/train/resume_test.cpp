@@ -222,12 +222,20 @@ TEST_F(ResumeWith, ARefusedChangeNamesTheReasonAndChangesNothing) {
   EXPECT_EQ(test::read_text(path() / "metrics.jsonl"), before);
 }
 
-TEST_F(ResumeWith, ARunThatFailsSaysSoInItsSummary) {
-  EXPECT_THROW(run({"optimizer.learning_rate=1e30"}), Error);
-  const auto summary = nlohmann::json::parse(test::read_text(path() / "summary.json"));
+TEST(Resume, ARunThatFailsAfterAStepSaysSoInItsSummary) {
+  const test::TempFolder folder;
+  const test::PictureFolder pictures(folder / "pictures");
+  pictures.damage_inside(19);  // of the last batch
+  const std::string job = fmt::format(
+      "model: {{name: mlp, options: {{hidden: [4]}}}}\n"
+      "data: {{source: images, path: \"{}\", shape: [1, 8, 8], validation: 0, shuffle: false, mean: [0], std: [1]}}\n"
+      "training: {{epochs: 1, batch: 5}}\noutput: {{folder: \"{}\"}}\n",
+      pictures.path().string(), (folder / "run").string());
+  EXPECT_THROW(run_job(parse_job(job, "job.yaml"), {}), Error);
+  const auto summary = nlohmann::json::parse(test::read_text(folder / "run" / "summary.json"));
   EXPECT_EQ(summary.at("outcome"), "failed");
-  EXPECT_TRUE(says(summary.at("why").get<std::string>(), "finite")) << summary;
-  EXPECT_GE(summary.at("steps"), 1);
+  EXPECT_TRUE(says(summary.at("why").get<std::string>(), "19.png")) << summary;
+  EXPECT_EQ(summary.at("steps"), 3);
 }
 
 TEST(Resume, ARunThatIsRefusedAtItsFirstStepKeepsItsJobAndItsLog) {
