@@ -105,7 +105,7 @@ TEST(EvaluateOnPictures, ClassesOfAnotherFolderCountByName) {
   write_text(folder / "job.yaml",
              "model: {name: mlp, options: {hidden: [8]}}\n"
              "data: {source: images, path: pictures, shape: [3, 8, 8], validation: 0}\n"
-             "training: {epochs: 40, batch: 5}\n");
+             "training: {epochs: 40, batch: 5}\noutput: {checkpoint_epochs: 40}\n");
   const auto telar = [&](const std::string& arguments) { return telar_in(folder.path(), arguments); };
   ASSERT_EQ(telar("train job.yaml --output run --quiet").code, 0);
   std::filesystem::create_directories(folder / "other");
