@@ -34,8 +34,8 @@ std::string place_of(const NamedTable& table, size_t line, size_t column) {
 /// read_cell(), for a label of `classes`; 0: any number.
 std::string read_value(std::string_view cell, int64_t classes, double& value) {
   std::string fault = read_cell(cell, value);
-  const bool fits = value == std::floor(value) && value >= 0 && value < static_cast<double>(classes);
-  if (!fault.empty() || classes == 0 || fits) return fault;
+  if (!fault.empty() || classes == 0) return fault;
+  if (value == std::floor(value) && value >= 0 && value < static_cast<double>(classes)) return "";
   return fmt::format(": the label {} is not one of the {} classes 0 … {}", shown_cell(cell), classes,
                      classes - 1);
 }

@@ -1,5 +1,6 @@
 #include "telar/data/csv_rows.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -27,17 +28,20 @@ bool is_tiny(std::string_view cell) {
 }  // namespace
 
 void CsvRows::begin(std::string_view text) {
-  rest_ = text;
-  if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);  // byte-order mark of spreadsheet programs
+  text_ = text;
+  if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);  // byte-order mark of spreadsheet programs
+  at_ = 0;
+  newline_ = std::min(text_.find('\n'), text_.size());
   line_ = 0;
 }
 
 bool CsvRows::next() {
-  while (!rest_.empty()) {
-    const size_t end = rest_.find_first_of("\r\n");
-    const std::string_view line = rest_.substr(0, end);
-    const size_t mark = rest_.substr(line.size()).starts_with("\r\n") ? 2 : 1;
-    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + mark);
+  while (at_ < text_.size()) {
+    if (newline_ < at_) newline_ = std::min(text_.find('\n', at_), text_.size());
+    std::string_view line = text_.substr(at_, newline_ - at_);
+    line = line.substr(0, line.find('\r'));
+    at_ += line.size();
+    at_ += text_.substr(at_).starts_with("\r\n") ? 2 : 1;
     ++line_;
     if (trimmed(line).empty()) continue;
     split(line);

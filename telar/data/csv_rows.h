@@ -30,7 +30,9 @@ class CsvRows {
   size_t quotes_end(std::string_view line, size_t begin) const;
   static std::string_view content_of(std::string_view cell);
 
-  std::string_view rest_;
+  std::string_view text_;
+  size_t at_ = 0;       ///< where the next line begins; beyond the text after the last one
+  size_t newline_ = 0;  ///< the first LF from there on, or the end
   char separator_;
   const std::string& name_;
   size_t line_ = 0;

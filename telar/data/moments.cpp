@@ -12,10 +12,19 @@ namespace telar {
 
 namespace {
 
-/// Adds values to channel `channel`, of which `sums` has `sums.values` so far. Distances are taken from the
-/// first value, so that a constant has none.
+/// How values of a channel are added to those that `sums` has.
+struct Merge {
+  double each;   ///< 1 / number of the new values
+  double share;  ///< of the new values among all
+  double cross;  ///< values so far × share
+
+  Merge(double before, double added)
+      : each(1 / added), share(added / (before + added)), cross(before * share) {}
+};
+
+/// Distances are taken from the first value, so that a constant has none.
 template <typename T>
-void add_values(MomentSums& sums, size_t channel, std::span<const T> values) {
+void add_values(MomentSums& sums, size_t channel, std::span<const T> values, const Merge& merge) {
   const auto first = static_cast<double>(values[0]);
   double sum = 0;
   double squares = 0;
@@ -24,12 +33,9 @@ void add_values(MomentSums& sums, size_t channel, std::span<const T> values) {
     sum += distance;
     squares += distance * distance;
   }
-  const auto count = static_cast<double>(values.size());
-  const double all = sums.values + count;
-  const double apart = first + sum / count - sums.mean[channel];
-  sums.squares[channel] +=
-      std::max(0.0, squares - sum * sum / count) + apart * apart * sums.values * count / all;
-  sums.mean[channel] += apart * (count / all);
+  const double apart = first + sum * merge.each - sums.mean[channel];
+  sums.squares[channel] += std::max(0.0, squares - sum * sum * merge.each) + apart * apart * merge.cross;
+  sums.mean[channel] += apart * merge.share;
 }
 
 /// Reads samples into their moments.
@@ -46,11 +52,14 @@ class MomentReader {
 
   void add(int64_t sample) {
     data_.read(sample, {}, {features_.data(), features_.size()}, {label_.data(), label_.size()});
+    const Merge merge(sums_.values, static_cast<double>(plane_));
     for (size_t channel = 0; channel < sums_.mean.size(); ++channel) {
       if (data_.spec().wide) {
-        add_values(sums_, channel, std::as_const(features_).as<double>().subspan(channel * plane_, plane_));
+        add_values(sums_, channel, std::as_const(features_).as<double>().subspan(channel * plane_, plane_),
+                   merge);
       } else {
-        add_values(sums_, channel, std::as_const(features_).as<float>().subspan(channel * plane_, plane_));
+        add_values(sums_, channel, std::as_const(features_).as<float>().subspan(channel * plane_, plane_),
+                   merge);
       }
     }
     sums_.values += static_cast<double>(plane_);

@@ -38,7 +38,9 @@ class ChangedEnvironment {
 class BadInput : public testing::Test {
  protected:
   void SetUp() override {
-    images("train", idx_images(40, 40), idx_labels(40));
+    std::string pixels = idx_images(40, 40);
+    pixels.back() = 0;  // not all the same, which is worth a warning
+    images("train", pixels, idx_labels(40));
     images("t10k", idx_images(20, 20), idx_labels(20));
     write_text(folder_ / "job.yaml",
                "model: mlp\ndata: {source: idx, path: data}\ntraining: {epochs: 1, batch: 8}\n");
