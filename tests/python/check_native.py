@@ -213,7 +213,7 @@ class Native(unittest.TestCase):
         prices = numpy.arange(40) % 7 / 10
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "t.csv"), "w", encoding="utf-8") as file:
-                file.write("time;price;kind\n" + "".join(f"{t!r};{p!r};{i % 2}\n" for i, (t, p) in enumerate(zip(times, prices))))
+                file.write("time;price;kind\n" + "".join(f"{float(t)!r};{float(p)!r};{i % 2}\n" for i, (t, p) in enumerate(zip(times, prices))))
             data = {"source": "csv", "path": f"{folder}/t.csv", "separator": "semicolon", "classes": 2}
             job, run = os.path.join(folder, "job.yaml"), os.path.join(folder, "run")
             with open(job, "w", encoding="utf-8") as file:
