@@ -43,8 +43,8 @@ std::string read_value(std::string_view cell, int64_t classes, double& value) {
 /// The cells of a table that cannot be used.
 class CellFaults {
  public:
-  void add(size_t column, size_t line, std::string fault) {
-    const auto [found, first] = columns_.try_emplace(column, line, std::move(fault), 0);
+  void add(size_t column, size_t line, const std::string& fault) {
+    const auto [found, first] = columns_.try_emplace(column, line, fault, 0);
     ++found->second.cells;
   }
 

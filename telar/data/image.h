@@ -10,8 +10,8 @@
 namespace telar {
 
 /// The version of the rules by which pictures become numbers (docs/job.md). A run records it and keeps it.
-/// 1: until 2026-11 grey came from PNG files in linear light, alpha blended with black, gAMA counted, and EXIF
-/// orientation did not.
+/// 1: until 2026-11 grey came from PNG files in linear light, alpha blended with black, gAMA counted, and
+/// EXIF orientation did not.
 inline constexpr int64_t kPictureRules = 2;
 
 /// How a picture is read.
@@ -35,9 +35,9 @@ struct Image {
 enum class ImageFormat : uint8_t { jpeg, png, unknown };
 ImageFormat image_format(std::span<const uint8_t> head);
 
-/// Decodes a JPEG or PNG file. Its numbers are taken as they are stored: 16 bits are scaled linearly, gAMA and
-/// profiles are ignored, alpha is dropped, and grey is ITU-R 601 luma. Throws Error (user): neither of the
-/// two, damaged or cut off, more than 2^28 pixels.
+/// Decodes a JPEG or PNG file. Its numbers are taken as they are stored: 16 bits are scaled linearly,
+/// gAMA and profiles are ignored, alpha is dropped, and grey is ITU-R 601 luma. Throws Error (user):
+/// neither of the two, damaged or cut off, more than 2^28 pixels.
 Image decode_image(std::span<const uint8_t> file, const PictureReading& reading, const std::string& name);
 
 /// The decoders: grey files as grey or RGB, others as RGB or CMYK, not turned.
@@ -49,8 +49,9 @@ Image decode_png_in_linear_light(std::span<const uint8_t> file, int64_t channels
 /// The orientation in EXIF data, which are a TIFF file, perhaps behind "Exif"; 1 if there is none.
 int exif_orientation(std::span<const uint8_t> exif);
 
-/// Reads the header of a JPEG or PNG file, up to its size in pixels. Throws Error (user): neither of the two,
-/// empty, cut off within the header, or a size that is not valid; Error (run): the stream cannot be read.
+/// Reads the header of a JPEG or PNG file, up to its size in pixels. Throws Error (user): neither of the
+/// two, empty, cut off within the header, or a size that is not valid; Error (run): the stream cannot be
+/// read.
 void check_image_header(std::istream& file, const std::string& name);
 
 /// Throws Error (user) when the picture is empty or too large to be valid.

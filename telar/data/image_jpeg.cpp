@@ -29,8 +29,8 @@ struct ErrorManager {
   std::longjmp(manager->failed, 1);
 }
 
-/// Whether a warning says that a part of the picture is not that of the original: libjpeg goes on with grey, or
-/// with what it finds next. The other warnings are about versions and codes that have no effect.
+/// Whether a warning says that a part of the picture is not that of the original: libjpeg goes on with
+/// grey, or with what it finds next. The other warnings are about versions and codes that have no effect.
 bool loses_data(int warning, int64_t rules) {
   switch (warning) {
     case JWRN_JPEG_EOF:

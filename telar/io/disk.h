@@ -17,8 +17,8 @@ std::optional<uint64_t> free_disk_bytes(const std::filesystem::path& path);
 /// "1.5 GiB", "312 KiB", "17 bytes": a size for messages.
 std::string bytes_text(uint64_t bytes);
 
-/// Throws Error (user) if `path` is an address, such as s3://bucket/run, which the system takes for a file in a
-/// folder named "s3:".
+/// Throws Error (user) if `path` is an address, such as s3://bucket/run, which the system takes for a
+/// file in a folder named "s3:".
 void require_local(const std::filesystem::path& path);
 
 /// Makes a folder and its parents, unless it exists. Throws Error (user), also for an address.

@@ -20,8 +20,9 @@ std::atomic<const char*> first_message{nullptr};
 std::atomic<const char*> second_message{nullptr};
 std::atomic<bool> listening{false};
 std::array<std::atomic<int>, 64> groups{};  ///< process groups that end with this process; 0: free
-/// In this time, milliseconds, one event may be reported several times: by a shell, the system and mpirun, each
-/// by another signal, or by the same one, as Slurm does when it preempts a job, and `timeout`.
+/// In this time, milliseconds, one event may be reported several times: by a shell, the system and
+/// mpirun, each by another signal, or by the same one, as Slurm does when it preempts a job, and
+/// `timeout`.
 constexpr int64_t kOneEvent = 1000;
 static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
                   std::atomic<const char*>::is_always_lock_free,

@@ -8,12 +8,12 @@ namespace telar {
 
 /// Turns Ctrl-C (SIGINT), SIGTERM and SIGHUP (a lost terminal or connection) into a flag for the training
 /// loop during the lifetime of this object. The first signal is recorded, so that the run can save a
-/// checkpoint and end. A second Ctrl-C or SIGTERM ends the process at once, unless it comes within a second: a
-/// shell, the system, mpirun and Slurm may report one event by several signals.
+/// checkpoint and end. A second Ctrl-C or SIGTERM ends the process at once, unless it comes within a
+/// second: a shell, the system, mpirun and Slurm may report one event by several signals.
 /// Further SIGHUPs never do. A SIGHUP that the process was started to ignore (nohup) stays
-/// ignored; SIGINT does not, because every background job of a script ignores it. SIGPIPE is ignored, so that
-/// the run outlives the reader of its output. The destructor restores the previous handlers. Signals belong
-/// to the process: a second object throws Error (run).
+/// ignored; SIGINT does not, because every background job of a script ignores it. SIGPIPE is ignored, so
+/// that the run outlives the reader of its output. The destructor restores the previous handlers. Signals
+/// belong to the process: a second object throws Error (run).
 class StopRequest {
  public:
   /// What the signal handler writes to standard error, with a line feed at the end. The texts must outlive

@@ -2,8 +2,8 @@
 
 #include <string>
 
-/// Absolute paths of this checkout and this build. Only paths.cpp is compiled with them: every other object is the same in
-/// each checkout, so that a compiler's cache serves them all. Without a final slash.
+/// Absolute paths of this checkout and this build. Only paths.cpp is compiled with them: every other
+/// object is the same in each checkout, so that a compiler's cache serves them all. Without a final slash.
 namespace telar::test {
 
 std::string fixtures();          ///< tests/fixtures
