@@ -254,7 +254,7 @@ class TableReading {
     const auto read = [&](size_t column, int64_t of_classes) {
       double value = 0;
       std::string fault = read_value(rows_.cells()[column], of_classes, value);
-      if (!fault.empty()) faults.add(column, rows_.line(), std::move(fault));
+      if (!fault.empty()) faults.add(column, rows_.line(), fault);
       return value;
     };
     for (; more_; more_ = rows_.next()) {
