@@ -187,6 +187,9 @@ int predict_either(const PredictArguments& arguments) {
   if (stream != arguments.inputs.empty())
     throw user_error("{}; give either files, or the topic of a stream",
                      stream ? "there are files and --from" : "there are no files, and there is no --from");
+  if (!stream && arguments.topic.accept_changed_data)
+    throw user_error(
+        "--accept-changed-data is for messages (--from), which have a schema; files are checked as they are");
   if (stream && arguments.best)
     throw user_error(
         "--best is for files; messages are scored with the newest parameters, or those of a checkpoint that is given as RUN");

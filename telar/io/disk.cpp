@@ -43,8 +43,8 @@ void require_local(const std::filesystem::path& path) {
       !std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(scheme), of_scheme))
     return;
   throw user_error(
-      "{} is an address, but telar reads and writes files and folders; mount the storage at {}:// and give the path",
-      text, text.substr(0, scheme));
+      "{} is an address, but telar reads and writes files and folders; mount the storage, and give the path of a folder in it",
+      text);
 }
 
 void make_folder(const std::filesystem::path& path) {

@@ -125,6 +125,8 @@ TEST_F(BadInput, Jobs) {
   expect_refused("train job.yaml --set name=../../x", {"name is", "runs/NAME-N", "letters, digits"});
   expect_refused("weave /dev/zero", {"/dev/zero"});
   expect_refused("train job.yaml --no-such-flag", {"--no-such-flag"});
+  expect_refused("predict run x.csv --accept-changed-data",
+                 {"--accept-changed-data is for messages (--from)"});
   expect_refused("trian job.yaml", {"did you mean train?"});
   expect_refused("", {"telar --help"});
 }
