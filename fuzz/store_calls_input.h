@@ -30,7 +30,7 @@ inline void check_layout(const StoreLayout& layout) {
 }
 
 /// The texts of an opening's keys, in this order, separated by line ends.
-inline StreamOpening open_stream(const std::string& text) {
+inline TransferOpening open_stream(const std::string& text) {
   std::map<std::string, std::string> values;
   size_t begin = 0;
   for (const char* key : {kMemberKey, kRoundKey, kClientKey, kMemoryKey, kChecksumsKey, kTenureKey}) {

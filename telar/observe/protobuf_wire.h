@@ -9,30 +9,30 @@ namespace telar {
 
 /// A protocol buffer message that is built field by field (https://protobuf.dev/programming-guides/encoding).
 /// Sufficient for TensorBoard's few fixed messages.
-class Message {
+class WireMessage {
  public:
-  Message& integer(int field, int64_t value) {
+  WireMessage& integer(int field, int64_t value) {
     tag(field, 0);
     varint(static_cast<uint64_t>(value));
     return *this;
   }
-  Message& real64(int field, double value) {
+  WireMessage& real64(int field, double value) {
     tag(field, 1);
     fixed(std::bit_cast<uint64_t>(value), 8);
     return *this;
   }
-  Message& real32(int field, float value) {
+  WireMessage& real32(int field, float value) {
     tag(field, 5);
     fixed(std::bit_cast<uint32_t>(value), 4);
     return *this;
   }
-  Message& text(int field, std::string_view value) {
+  WireMessage& text(int field, std::string_view value) {
     tag(field, 2);
     varint(value.size());
     bytes_ += value;
     return *this;
   }
-  Message& message(int field, const Message& value) { return text(field, value.bytes_); }
+  WireMessage& message(int field, const WireMessage& value) { return text(field, value.bytes_); }
 
   const std::string& bytes() const { return bytes_; }
 

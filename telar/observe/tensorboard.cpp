@@ -39,28 +39,28 @@ constexpr int kDevice = 4;
 constexpr int kAttribute = 5;
 }  // namespace node_def
 
-Message attribute(const std::string& key, const Message& value) {
-  return Message().text(1, key).message(2, value);
+WireMessage attribute(const std::string& key, const WireMessage& value) {
+  return WireMessage().text(1, key).message(2, value);
 }
 
 /// AttrValue{list{shape{dim{size}}}}: TensorBoard shows it on the edges.
-Message shapes_attribute(const std::vector<Shape>& shapes) {
-  Message list;
+WireMessage shapes_attribute(const std::vector<Shape>& shapes) {
+  WireMessage list;
   for (const Shape& shape : shapes) {
-    Message dims;
-    for (const int64_t extent : shape) dims.message(2, Message().integer(1, extent));
+    WireMessage dims;
+    for (const int64_t extent : shape) dims.message(2, WireMessage().integer(1, extent));
     list.message(7, dims);
   }
-  return attribute("_output_shapes", Message().message(1, list));
+  return attribute("_output_shapes", WireMessage().message(1, list));
 }
 
-Message node_message(const GraphNode& node) {
-  Message message;
+WireMessage node_message(const GraphNode& node) {
+  WireMessage message;
   message.text(node_def::kName, node.name).text(node_def::kOp, node.op);
   for (const std::string& input : node.inputs) message.text(node_def::kInput, input);
   message.text(node_def::kDevice, node.device);
   for (const auto& [key, value] : node.attributes) {
-    message.message(node_def::kAttribute, attribute(key, Message().text(2, value)));
+    message.message(node_def::kAttribute, attribute(key, WireMessage().text(2, value)));
   }
   if (!node.output_shapes.empty())
     message.message(node_def::kAttribute, shapes_attribute(node.output_shapes));
@@ -83,8 +83,10 @@ double wall_time_now() {
 }
 
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) : file_(new_event_file(folder)) {
-  add_event(
-      Message().real64(event::kWallTime, wall_time_now()).text(event::kFileVersion, "brain.Event:2").bytes());
+  add_event(WireMessage()
+                .real64(event::kWallTime, wall_time_now())
+                .text(event::kFileVersion, "brain.Event:2")
+                .bytes());
   add_start(std::numeric_limits<int64_t>::max());
   flush();
 }
@@ -97,19 +99,19 @@ TensorBoardWriter::~TensorBoardWriter() {
 }
 
 void TensorBoardWriter::add_scalar(const std::string& tag, int64_t step, double value, double wall_time) {
-  const Message scalar =
-      Message().text(summary::kTag, tag).real32(summary::kSimpleValue, static_cast<float>(value));
-  add_event(Message()
+  const WireMessage scalar =
+      WireMessage().text(summary::kTag, tag).real32(summary::kSimpleValue, static_cast<float>(value));
+  add_event(WireMessage()
                 .real64(event::kWallTime, wall_time)
                 .integer(event::kStep, step)
-                .message(event::kSummary, Message().message(summary::kValue, scalar))
+                .message(event::kSummary, WireMessage().message(summary::kValue, scalar))
                 .bytes());
 }
 
 void TensorBoardWriter::add_graph(const std::vector<GraphNode>& nodes) {
-  Message graph;
+  WireMessage graph;
   for (const GraphNode& node : nodes) graph.message(1, node_message(node));
-  add_event(Message().real64(event::kWallTime, wall_time_now()).message(event::kGraphDef, graph).bytes());
+  add_event(WireMessage().real64(event::kWallTime, wall_time_now()).message(event::kGraphDef, graph).bytes());
 }
 
 void TensorBoardWriter::add_resume(int64_t step) { add_start(step + 1); }
@@ -129,10 +131,10 @@ void TensorBoardWriter::sync() {
 void TensorBoardWriter::add_start(int64_t step) {
   constexpr int kStatus = 1;
   constexpr int64_t kStart = 1;
-  add_event(Message()
+  add_event(WireMessage()
                 .real64(event::kWallTime, wall_time_now())
                 .integer(event::kStep, step)
-                .message(event::kSessionLog, Message().integer(kStatus, kStart))
+                .message(event::kSessionLog, WireMessage().integer(kStatus, kStart))
                 .bytes());
 }
 

@@ -4,7 +4,7 @@
 
 namespace telar {
 
-void Progress::advance() {
+void StageProgress::advance() {
   // Once stopped, it stays stopped.
   int64_t done = done_.load(std::memory_order_relaxed);
   while (done != kStopped && !done_.compare_exchange_weak(done, done + 1, std::memory_order_acq_rel)) {
@@ -12,7 +12,7 @@ void Progress::advance() {
   done_.notify_all();
 }
 
-bool Progress::wait_for(int64_t count) const {
+bool StageProgress::wait_for(int64_t count) const {
   constexpr int kSpins = 20000;  // about 0.2 ms: as long as a sleeping thread may take to wake up
   for (int spins = 0; spins < kSpins; ++spins) {
     const int64_t done = this->count();
@@ -28,7 +28,7 @@ bool Progress::wait_for(int64_t count) const {
   }
 }
 
-void Progress::stop() {
+void StageProgress::stop() {
   done_.store(kStopped, std::memory_order_release);
   done_.notify_all();
 }
@@ -58,14 +58,14 @@ std::map<std::string, std::byte*> StageExchange::addresses(int64_t first) {
 }
 
 void StageExchange::stop() {
-  for (Progress& progress : forward) progress.stop();
-  for (Progress& progress : backward) progress.stop();
+  for (StageProgress& progress : forward) progress.stop();
+  for (StageProgress& progress : backward) progress.stop();
 }
 
 void StageExchange::reset() {
   ++resets_;
-  for (Progress& progress : forward) progress.reset();
-  for (Progress& progress : backward) progress.reset();
+  for (StageProgress& progress : forward) progress.reset();
+  for (StageProgress& progress : backward) progress.reset();
 }
 
 }  // namespace telar

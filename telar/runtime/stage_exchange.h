@@ -16,7 +16,7 @@ namespace telar {
 
 /// The progress of a stage: the number of micro-batches it has finished, counted across steps. Written by one
 /// thread.
-class Progress {
+class StageProgress {
  public:
   int64_t count() const { return done_.load(std::memory_order_acquire); }
   void advance();
@@ -64,8 +64,8 @@ class StageExchange {
   /// wait.
   std::map<std::string, TensorLayout> layouts;
   /// Each stage's progress, forward and backward; only those of this process advance.
-  std::vector<Progress> forward;
-  std::vector<Progress> backward;
+  std::vector<StageProgress> forward;
+  std::vector<StageProgress> backward;
 
   /// Allocates memory for `samples` samples of every value in `layouts`. Returns true if the values have
   /// moved.

@@ -155,7 +155,7 @@ void StageLink::wait_backward(size_t micro_batch) {
   if (stage_ + 1 < exchange_.here.end) wait_for(exchange_.backward[stage_ + 1], micro_batch);
 }
 
-void StageLink::wait_for(const Progress& progress, size_t micro_batch) {
+void StageLink::wait_for(const StageProgress& progress, size_t micro_batch) {
   const int64_t count = begin_ + static_cast<int64_t>(micro_batch) + 1;
   if (progress.count() >= count) return;
   const auto start = std::chrono::steady_clock::now();
@@ -172,7 +172,7 @@ void StageLink::waited(std::chrono::steady_clock::time_point start) {
 }
 
 void StageLink::wait_for(Transfer& transfer) {
-  // Spins as long as a sleeping thread may take to wake up, as Progress does. Then it sleeps and looks again:
+  // Spins as long as a sleeping thread may take to wake up, as StageProgress does. Then it sleeps and looks again:
   // a thread that spins or yields uses up the time that the system would give it when its work arrives.
   constexpr std::chrono::microseconds kLook(200);
   constexpr std::chrono::microseconds kSleep(20);

@@ -98,7 +98,7 @@ class StageLink {
   static void poll(StageMessages& messages);
 
  private:
-  void wait_for(const Progress& progress, size_t micro_batch);
+  void wait_for(const StageProgress& progress, size_t micro_batch);
   void wait_for(Transfer& transfer);
   /// Records time in which the worker did not compute.
   void waited(std::chrono::steady_clock::time_point start);

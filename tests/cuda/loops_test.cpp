@@ -190,7 +190,8 @@ TEST(CudaLoops, FindMaximaInPieces) {
     const ValueId x = b.input("x", shape);
     const ValueId y = reduce_max(b.builder, relu(b.builder, scale(b.builder, x, -1)), {axis});
     b.builder.output("y", y);
-    const Graph graph = differentiate(b.builder.build(), reduce_sum(b.builder, y, {}), b.wanted);
+    const ValueId loss = reduce_sum(b.builder, y, {});
+    const Graph graph = differentiate(b.builder.build(), loss, b.wanted);
     expect_alike(InputRun(graph, tested_device(), {}).run(),
                  InputRun(graph, make_cpu_device(1, {}), {}).run(), 1e-6);
   };
@@ -277,7 +278,8 @@ TEST(CudaLoops, MakeNaNOfATokenThatIsNotInTheTable) {
   b.builder.set_scope("words");
   const ValueId y = embedding(b.builder, tokens, b.input("table", {5, 3}));
   b.builder.output("y", y);
-  const Graph graph = differentiate(b.builder.build(), reduce_sum(b.builder, y, {}), b.wanted);
+  const ValueId loss = reduce_sum(b.builder, y, {});
+  const Graph graph = differentiate(b.builder.build(), loss, b.wanted);
   InputRun run(graph, tested_device(), {{"tokens", {0, 5, 4, -1}}});
   const Results results = run.run();
   for (size_t i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(results.at("y")[i]), i / 3 % 2 == 1) << i;

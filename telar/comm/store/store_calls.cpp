@@ -38,7 +38,7 @@ StoreIdentity identity_of(const store::CreateRequest& request) {
   return {.job = request.job(), .description = request.description(), .layout = layout_of(request.pieces())};
 }
 
-StreamOpening opening_of(const std::function<std::string(const char* key)>& value) {
+TransferOpening opening_of(const std::function<std::string(const char* key)>& value) {
   const std::string tenure = value(kTenureKey);
   return {.member = number_of<uint32_t>(value(kMemberKey), kMemberKey),
           .first_round = number_of<int64_t>(value(kRoundKey), kRoundKey),

@@ -29,7 +29,7 @@ inline constexpr char kChecksumsKey[] = "telar-checksums";  ///< "0": with kPlai
 inline constexpr char kRoundKey[] = "telar-round";          ///< first round to which it will contribute
 inline constexpr char kTenureKey[] = "telar-tenure";        ///< StoreTenure; optional
 
-struct StreamOpening {
+struct TransferOpening {
   uint32_t member = 0;
   int64_t first_round = 0;
   uint64_t client = 0;
@@ -38,6 +38,6 @@ struct StreamOpening {
   uint64_t tenure = 0;
 };
 /// `value` returns the text of a key, or an empty one. Throws Error (user) if a number is missing or invalid.
-StreamOpening opening_of(const std::function<std::string(const char* key)>& value);
+TransferOpening opening_of(const std::function<std::string(const char* key)>& value);
 
 }  // namespace telar

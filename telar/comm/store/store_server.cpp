@@ -157,7 +157,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     if (grpc::Status status = check_job(context, text_of(context, kJobKey)); !status.ok()) return status;
     const std::string peer = context.peer();  // unknown after the stream is cancelled
     try {
-      const StreamOpening opening = opening_of([&](const char* key) { return text_of(context, key); });
+      const TransferOpening opening = opening_of([&](const char* key) { return text_of(context, key); });
       if (opening.tenure == 0 && !held_.created())
         return {grpc::StatusCode::UNAVAILABLE, "it has no parameters yet"};
       const StoreTenure::Stream of_tenure(tenure_, opening.tenure, [&context] { context.TryCancel(); });
@@ -172,7 +172,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     }
   }
 
-  void serve(grpc::ServerContext& context, StoreServerStream& stream, const StreamOpening& opening) {
+  void serve(grpc::ServerContext& context, StoreServerStream& stream, const TransferOpening& opening) {
     const uint32_t member = opening.member;
     const std::shared_ptr<Peer> peer = peer_of(opening.client);
     {
