@@ -77,12 +77,15 @@ bool interrupted(FirstError& error) {
   return true;
 }
 
-void tell(const nb::object& done, const CompletedStep& step, FirstError& error) {
+/// False if it threw, which it does at Ctrl-C, too.
+bool told(const nb::object& done, const CompletedStep& step, FirstError& error) {
   const nb::gil_scoped_acquire python;
   try {
     done(step.step, step.samples, step.metrics);
+    return true;
   } catch (...) {
     error.keep(std::current_exception());
+    return false;
   }
 }
 
@@ -104,6 +107,7 @@ void make_epoch(PythonSession& session, int64_t steps, const nb::object& next, f
   const auto batches = [&](int64_t parts) {
     return std::make_unique<FedBatches>(feed, session.inputs(), parts);
   };
+  bool ends = false;
   bool drained = false;
   try {
     ThreadCluster workers(session.program(), session.cluster(), batches, steps, options,
@@ -114,12 +118,11 @@ void make_epoch(PythonSession& session, int64_t steps, const nb::object& next, f
       more = !workers.finished();
       for (const CompletedStep& step : workers.wait()) {
         feed.forget(step.step);
-        tell(done, step, error);
+        ends = !told(done, step, error) || ends;
       }
-      if (!drained && interrupted(error)) {
-        workers.drain();
-        drained = true;
-      }
+      ends = ends || interrupted(error);
+      if (ends && !drained) workers.drain();
+      drained = ends;
     }
     session.set_updates(workers.fetch(session.session()).value_or(0));
   } catch (const Error&) {

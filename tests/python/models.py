@@ -327,3 +327,4 @@ for _name in ("resnet18", "resnet50", "densenet121", "mobilenet_v2", "mobilenet_
 for _name in ("vgg16", "convnext_tiny", "swin_t"):
     of_torchvision(_name, 32)
 of_torchvision("vit_b_16", 32, image_size=32)
+of_torchvision("VisionTransformer", 32, image_size=32, patch_size=8, num_layers=2, num_heads=2, hidden_dim=32, mlp_dim=64)
