@@ -50,7 +50,7 @@ CHANCE = {"vae"}  # its noise cannot be that of PyTorch
 LARGE = {"resnet50", "vgg16", "densenet121", "efficientnet_b0", "convnext_tiny", "swin_t", "vit_b_16", "mobilenet_v2",
          "mobilenet_v3_small", "resnet18", "multiscale_vit"}
 # What they are made of is in another model, too, which takes less time.
-FURTHER_OF_A_KIND = (LARGE - {"resnet18", "mobilenet_v3_small"}) | {
+FURTHER_OF_A_KIND = (LARGE - {"resnet18", "mobilenet_v3_small"}) | {"VisionTransformer",
     "actor_critic", "arcface", "bloom", "deberta", "decision_transformer", "distilbert_mask", "gpt2", "masked_bert",
     "masked_transformer", "mixer", "opt", "patchtst", "segformer", "stablelm", "vit_mae", "xlnet"}
 
