@@ -1030,7 +1030,7 @@ class Servers(unittest.TestCase):
         class Interrupted(list):
             def __iter__(self):
                 nonlocal made
-                for made, batch in enumerate(self):
+                for made, batch in enumerate(self[:]):
                     if made == 20:
                         os.kill(os.getpid(), signal.SIGINT)
                     yield batch
