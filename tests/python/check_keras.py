@@ -451,7 +451,7 @@ class Masks(unittest.TestCase):
 
         for kind in (layers.Add, layers.Subtract, layers.Multiply, layers.Average, layers.Maximum, layers.Minimum, layers.Concatenate):
             with self.subTest(kind.__name__):
-                self.check(lambda: net(lambda given: kind()(given), layers.LSTM(3)), self.with_holes(steps=7), normal(7, 3))
+                self.check(lambda: net(lambda given: kind()(given), layers.GlobalAveragePooling1D()), self.with_holes(steps=7), normal(7, 3))
         self.check(lambda: net(layers.Concatenate(), layers.GRU(3, return_sequences=True)), self.with_holes(steps=7), normal(7, 6, 3))
         self.check(lambda: net(layers.Concatenate(axis=1), layers.LSTM(3)), self.with_holes(steps=7), normal(7, 3))
 
@@ -543,7 +543,7 @@ class Masks(unittest.TestCase):
             for name in ("tagger", "padded_transformer", "left_padded_classifier"):
                 keras.utils.set_random_seed(0)
                 _, loss, make = MODELS[name]()
-                batches = [make(n) for n in (6, 4, 5, 6) * 5]
+                batches = [make(n) for n in (6, 4, 5, 6) * 2]
                 batches[1][0][:2] = 0  # one replica has padding only
                 nets = pair(lambda: MODELS[name]()[0], batches[0][0],
                             lambda net: net.compile(keras.optimizers.SGD(0.05), loss, metrics=["accuracy"]))
