@@ -110,7 +110,11 @@ TEST_F(Cli, UnknownVerbsAndOptionsAreNamed) {
   EXPECT_TRUE(says(error_of("train --resum"), "telar train has no option --resum; did you mean --resume?"));
   const std::string of_job = error_of("train small.yaml --epochs=3");
   EXPECT_TRUE(says(of_job, "telar train has no option --epochs")) << of_job;
-  EXPECT_TRUE(says(of_job, "--set training.epochs=3")) << of_job;
+  EXPECT_TRUE(says(of_job, "did you mean --set training.epochs=VALUE?")) << of_job;
+  EXPECT_TRUE(says(error_of("train small.yaml --lr 3"), "did you mean --set optimizer.learning_rate=VALUE?"));
+  EXPECT_TRUE(says(error_of("train small.yaml --learning-rate 3"), "--set optimizer.learning_rate=VALUE?"));
+  EXPECT_TRUE(says(error_of("train small.yaml --set strategy.name=ddp"), "did you mean 'mirrored'?"));
+  EXPECT_TRUE(says(error_of("compare small.yaml --strategies fsdp"), "did you mean 'sharded'?"));
   EXPECT_FALSE(says(error_of("report run --epochs=3"), "--set")) << "it has no keys of a job";
   EXPECT_TRUE(says(error_of("--versoin"), "telar has no option --versoin; did you mean --version?"));
   EXPECT_TRUE(says(error_of(""), "--help"));
