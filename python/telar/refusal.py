@@ -20,8 +20,8 @@ def checked_options(strategy, precision, options):
     """The options of a strategy. A batch norm is the framework's own: it has the statistics of the whole batch."""
     if precision not in ("f32", "bf16"):
         raise Refusal(f"the precision is '{precision}'; it must be f32 or bf16")
-    if strategy not in _native.strategies():
-        raise Refusal(f"there is no strategy '{strategy}'; there are {', '.join(_native.strategies())}")
+    if options.keys() & {"device", "devices"}:
+        raise Refusal("there is no option for a device: steps are made on processors, wherever the module is; threads says on how many")
     if "batch_norm" in _native.strategy_options(strategy):
         return {"batch_norm": "synchronised"} | options
     return options

@@ -10,8 +10,10 @@
 #include "telar/observe/activity.h"
 #include "telar/observe/process.h"
 #include "telar/strategy/strategy.h"
+#include "telar/strategy/strategy_like.h"
 #include "telar/train/job_keys.h"
 #include "telar/train/job_reader.h"
+#include "telar/train/job_strategy.h"
 #include "telar/train/run.h"
 
 namespace telar::bench {
@@ -42,8 +44,11 @@ Contender parse(const std::string& text, int workers) {
   const size_t colon = text.find(':');
   Contender contender{text.substr(0, colon), workers, {}, {}};
   const std::vector<std::string> known = comparable_strategies();
-  if (std::find(known.begin(), known.end(), contender.strategy) == known.end())
-    throw user_error("there is no strategy '{}'; choose from {}", contender.strategy, one_of(known));
+  if (std::find(known.begin(), known.end(), contender.strategy) == known.end()) {
+    const std::string near = strategy_like(contender.strategy);
+    throw user_error("there is no strategy '{}'; {}choose from {}", contender.strategy,
+                     near.empty() ? "" : "did you mean '" + near + "'? ", one_of(known));
+  }
   if (colon != std::string::npos) {
     const char* end = text.data() + text.size();
     const auto [stop, code] = std::from_chars(text.data() + colon + 1, end, contender.workers);
@@ -133,13 +138,16 @@ class Comparison {
   bool stop() const { return watch_.stop_requested && watch_.stop_requested(); }
 
   void check(Contender& contender) {
-    contender.learned.name = contender.name();
     try {
       contender.settings = all_settings(contender, options_);
-      check_runs(read_job(options_.job, contender.settings));
+      const Job job = read_job(options_.job, contender.settings);
+      // "ways" of 1 worker are 2, the least that there can be.
+      if (!contender.over_mpi()) contender.workers = static_cast<int>(workers_of(job.strategy));
+      check_runs(job);
     } catch (const Error& error) {
       contender.impossible = error.what();
     }
+    contender.learned.name = contender.name();
   }
 
   void train(Contender& contender, int round) {
@@ -181,16 +189,18 @@ class Comparison {
     result.experiment = "compare";
     result.settings = {"strategy", "workers"};
     const std::vector<Learned> whole = measured();
-    const double common = whole.empty() ? 0 : common_accuracy(whole);
-    result.drawn = time_name(common);
+    const std::optional<Target> common = common_target(whole);
+    if (common) result.drawn = time_name(*common);
     result.title = fmt::format("{} under {} strategies: the same samples, the same seed",
                                job_.name.empty() ? options_.job.string() : job_.name, contenders_.size());
-    for (const Contender& contender : contenders_) result.rows.push_back(row(contender, common));
+    for (const Contender& contender : contenders_)
+      result.rows.push_back(row(contender, measure_of(whole), common));
     result.remarks.push_back(advice(whole, judges_of(job_, whole)));
-    if (common > 0) {
+    if (common) {
       result.remarks.push_back(fmt::format(
-          "\"{}\": seconds of training until the end of the first epoch with that accuracy, which all completely measured strategies reached; min and max: the spread of {}.",
-          time_name(common), options_.rounds > 1 ? "the rounds" : "the rates of the epochs"));
+          "\"{}\": seconds of training until the end of the first epoch with that {}, which all completely measured strategies reached; min and max: the spread of {}.",
+          time_name(*common), common->measure->name,
+          options_.rounds > 1 ? "the rounds" : "the rates of the epochs"));
     }
     add_remarks(result);
     std::vector<std::pair<std::string, TrainingCurve>> curves;
@@ -209,24 +219,26 @@ class Comparison {
     return seconds.empty() ? std::nullopt : std::optional(median_of(seconds));
   }
 
-  static std::string time_name(double accuracy) { return fmt::format("to {:.2f}", accuracy); }
+  static std::string time_name(const Target& target) { return "to " + target.str(); }
 
-  ResultRow row(const Contender& contender, double common) const {
+  ResultRow row(const Contender& contender, const Measure& measure,
+                const std::optional<Target>& common) const {
     ResultRow row{{contender.strategy, std::to_string(contender.workers)}, {}, contender.impossible};
     if (!contender.impossible.empty()) return row;
     if (contender.learned.rounds.empty()) {
       row.impossible = "the comparison was stopped before this strategy";
       return row;
     }
+    const std::string name = measure.name;
     const Learned& learned = contender.learned;
     const TrainingRun& first = learned.rounds.front();
-    const auto seconds = common > 0 ? seconds_to(learned, common) : std::nullopt;
+    const auto seconds = common ? seconds_to(learned, measure, common->value) : std::nullopt;
     const auto rate = samples_per_second(learned);
     const auto part = [](const std::optional<Spread>& spread, double Spread::*value) {
       return spread ? std::optional((*spread).*value) : std::nullopt;
     };
-    const std::string to = time_name(common);
-    if (common > 0) {
+    if (common) {
+      const std::string to = time_name(*common);
       row.figures = {{to, "s", part(seconds, &Spread::median)},
                      {to + " min", "s", part(seconds, &Spread::least)},
                      {to + " max", "s", part(seconds, &Spread::most)}};
@@ -235,8 +247,8 @@ class Comparison {
                                  Figure{"rate", "images/s", part(rate, &Spread::median)},
                                  Figure{"rate min", "images/s", part(rate, &Spread::least)},
                                  Figure{"rate max", "images/s", part(rate, &Spread::most)},
-                                 Figure{"accuracy", "", final_accuracy(learned)},
-                                 Figure{"test accuracy", "", first.figure("test_accuracy")}})
+                                 Figure{name, "", final_value(learned, measure)},
+                                 Figure{"test " + name, "", first.figure("test_" + name)}})
       row.figures.push_back(figure);
     if (contender.type().uses_servers)
       row.figures.push_back({"staleness", "updates", first.figure("staleness")});

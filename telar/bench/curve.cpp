@@ -113,6 +113,7 @@ std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, Trai
         Kind{"Validation accuracy after each epoch", "accuracy", &TrainingCurve::epochs,
              &CurvePoint::accuracy, true},
         Kind{"Training accuracy of each epoch", "accuracy", &TrainingCurve::epochs, &CurvePoint::accuracy},
+        Kind{"Validation loss after each epoch", "loss", &TrainingCurve::epochs, &CurvePoint::loss, true},
         Kind{"Loss of new samples (window)", "loss", &TrainingCurve::steps, &CurvePoint::window_loss},
         Kind{"Accuracy of new samples (window)", "accuracy", &TrainingCurve::steps,
              &CurvePoint::window_accuracy}}) {

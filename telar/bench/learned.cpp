@@ -22,9 +22,9 @@ std::vector<double> epoch_rates(const TrainingCurve& curve) {
   return rates;
 }
 
-std::optional<double> seconds_to(const TrainingCurve& curve, double accuracy) {
+std::optional<double> seconds_to(const TrainingCurve& curve, const Measure& measure, double value) {
   for (const CurvePoint& epoch : curve.epochs)
-    if (epoch.accuracy && *epoch.accuracy >= accuracy) return epoch.seconds;
+    if (epoch.*measure.of && !measure.better(value, *(epoch.*measure.of))) return epoch.seconds;
   return std::nullopt;
 }
 
@@ -34,30 +34,32 @@ double chance(double accuracy, const Judges& judges) {
   return judges.samples < 1 ? 0 : 2 * std::sqrt(2 * accuracy * (1 - accuracy) / judges.samples);
 }
 
-std::optional<double> final_accuracy(const Learned& learned) {
+std::optional<double> final_value(const Learned& learned, const Measure& measure) {
   std::vector<double> all;
   for (const TrainingRun& run : learned.rounds)
-    if (!run.curve.epochs.empty() && run.curve.epochs.back().accuracy)
-      all.push_back(*run.curve.epochs.back().accuracy);
+    if (!run.curve.epochs.empty() && run.curve.epochs.back().*measure.of)
+      all.push_back(*(run.curve.epochs.back().*measure.of));
   return all.empty() ? std::nullopt : std::optional(Spread::of(all).median);
 }
 
-std::optional<double> reached_accuracy(const Learned& learned) {
-  std::optional<double> lowest;
+std::optional<double> reached_value(const Learned& learned, const Measure& measure) {
+  std::optional<double> worst;
   for (const TrainingRun& run : learned.rounds) {
     std::optional<double> best;
-    for (const CurvePoint& epoch : run.curve.epochs)
-      if (epoch.accuracy) best = std::max(best.value_or(0), *epoch.accuracy);
+    for (const CurvePoint& epoch : run.curve.epochs) {
+      const std::optional<double>& value = epoch.*measure.of;
+      if (value && (!best || measure.better(*value, *best))) best = value;
+    }
     if (!best) return std::nullopt;
-    lowest = std::min(lowest.value_or(1), *best);
+    if (!worst || measure.better(*worst, *best)) worst = best;
   }
-  return lowest;
+  return worst;
 }
 
-std::optional<Spread> seconds_to(const Learned& learned, double accuracy) {
+std::optional<Spread> seconds_to(const Learned& learned, const Measure& measure, double value) {
   std::vector<double> all;
   for (const TrainingRun& run : learned.rounds) {
-    const auto seconds = seconds_to(run.curve, accuracy);
+    const auto seconds = seconds_to(run.curve, measure, value);
     if (!seconds) return std::nullopt;
     all.push_back(*seconds);
   }

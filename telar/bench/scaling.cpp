@@ -168,7 +168,7 @@ class Scaling {
 
   std::optional<Spread> seconds(const Setting& setting) const {
     if (setting.learned.rounds.empty()) return std::nullopt;
-    return seconds_to(setting.learned, options_.target);
+    return seconds_to(setting.learned, kAccuracy, options_.target);
   }
 
   Result result() const {
@@ -228,7 +228,7 @@ class Scaling {
     row.figures = {{time_name(), "s", time ? std::optional(time->median) : std::nullopt},
                    {"compute time", "s", time ? std::optional(setting.workers * time->median) : std::nullopt},
                    {"epochs", "", epochs_to(run.curve)},
-                   {"best accuracy", "", reached_accuracy(setting.learned)},
+                   {"best accuracy", "", reached_value(setting.learned, kAccuracy)},
                    {"rate", "images/s", rate ? std::optional(rate->median) : std::nullopt},
                    {"rate min", "images/s", rate ? std::optional(rate->least) : std::nullopt},
                    {"rate max", "images/s", rate ? std::optional(rate->most) : std::nullopt},
@@ -248,7 +248,7 @@ class Scaling {
       const TrainingRun& run = setting.learned.rounds.front();
       const std::string how = run.end == TrainingRun::End::stopped ? ", stopped" : "";
       missed += fmt::format("{}{} ({:.3f}{})", missed.empty() ? "" : "; ", setting.name(),
-                            reached_accuracy(setting.learned).value_or(0), how);
+                            reached_value(setting.learned, kAccuracy).value_or(0), how);
     }
     if (!missed.empty())
       result.remarks.push_back(

@@ -2,10 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <ranges>
 #include <utility>
 
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
+#include "telar/train/job_keys.h"
 
 namespace telar::cli {
 
@@ -27,6 +31,17 @@ std::string hint(const std::string& word, const std::vector<std::string>& known)
   return meant.empty() ? "" : fmt::format("; did you mean {}?", meant);
 }
 
+/// "--learning-rate" for optimizer.learning_rate, as other programs have the keys of a job.
+std::map<std::string, std::string> keys_as_options() {
+  std::map<std::string, std::string> keys;
+  for (const JobKey& key : job_keys()) {
+    std::string name = key.path.substr(key.path.rfind('.') + 1);
+    std::ranges::replace(name, '_', '-');
+    keys.emplace("--" + name, key.path);
+  }
+  return keys;
+}
+
 /// Throws Error (user) if `word` is not an option of `verb`, which is called `name`.
 void check_option(const CLI::App& verb, const std::string& name, const std::string& word) {
   const std::string option = word.substr(0, word.find('='));
@@ -35,7 +50,12 @@ void check_option(const CLI::App& verb, const std::string& name, const std::stri
     for (const std::string& known_name : one->get_lnames()) known.push_back("--" + known_name);
   if (std::find(known.begin(), known.end(), option) != known.end()) return;
   const bool of_job = std::find(known.begin(), known.end(), "--set") != known.end();
-  throw user_error("{} has no option {}{}; see {} --help{}", name, option, hint(option, known), name,
+  const auto keys = of_job ? keys_as_options() : std::map<std::string, std::string>{};
+  std::ranges::copy(std::views::keys(keys), std::back_inserter(known));
+  std::string meant = nearest(option, known);
+  if (const auto key = keys.find(meant); key != keys.end()) meant = "--set " + key->second + "=VALUE";
+  throw user_error("{} has no option {}{}; see {} --help{}", name, option,
+                   meant.empty() ? "" : "; did you mean " + meant + "?", name,
                    of_job ? "; keys of the job are given as --set training.epochs=3 (docs/job.md)" : "");
 }
 

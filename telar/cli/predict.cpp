@@ -74,9 +74,12 @@ std::string row(const Trained& trained, std::span<const float> outputs, bool all
 }
 
 int predict_inputs(const PredictArguments& arguments) {
-  const auto warn = [](const std::string& text) { std::cerr << "warning: " << text << std::endl; };
+  const auto say = [&](const std::string& text) {
+    if (!arguments.quiet) std::cerr << text << std::endl;
+  };
+  const auto warn = [&](const std::string& text) { say("warning: " + text); };
   const Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides, warn);
-  std::cerr << "checkpoint: " << trained.checkpoint.string() << std::endl;
+  say("checkpoint: " + trained.checkpoint.string());
   const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
   std::string table = header("input,sample", trained, arguments.all);
   for (const std::string& input : arguments.inputs) {
@@ -185,8 +188,9 @@ int predict_messages(const PredictArguments& arguments) {
 int predict_either(const PredictArguments& arguments) {
   const bool stream = !arguments.topic.from.empty();
   if (stream != arguments.inputs.empty())
-    throw user_error("{}; give either files, or the topic of a stream",
-                     stream ? "there are files and --from" : "there are no files, and there is no --from");
+    throw user_error(
+        "{}; give either files, as in telar predict {} FILE, or the topic of a stream, --from TOPIC",
+        stream ? "there are files and --from" : "there are no samples", arguments.trained);
   if (!stream && arguments.topic.accept_changed_data)
     throw user_error(
         "--accept-changed-data is for messages (--from), which have a schema; files are checked as they are");
@@ -230,7 +234,7 @@ void add_predict(Verb& program) {
       .needs(from);
   verb.flag("--accept-changed-data", topic.accept_changed_data,
             "With --from: score although the schema or descriptor is not that of the training");
-  verb.flag("--quiet", arguments->quiet, "With --from: print only errors and results");
+  verb.flag("--quiet", arguments->quiet, "Print only errors and results");
   verb.flag("--best", arguments->best, "For files: use the checkpoint of the best epoch, not the newest");
   verb.flag("--all", arguments->all, "Include the probability of every class in the table");
   verb.footer(

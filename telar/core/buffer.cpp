@@ -1,11 +1,12 @@
 #include "telar/core/buffer.h"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
 #include <cstring>
 
-#include "telar/core/error.h"
+#include "telar/core/memory_limit.h"
 
 namespace telar {
 
@@ -28,8 +29,7 @@ std::byte* allocate(size_t bytes) {
 Buffer::Buffer(size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
   data_.reset(allocate(bytes));
-  if (!data_)
-    throw run_error("not enough memory: {:.1f} MiB wanted; a smaller batch needs less", bytes / 1048576.0);
+  if (!data_) throw out_of_memory(fmt::format("{:.1f} MiB wanted", static_cast<double>(bytes) / 1048576.0));
   std::memset(data_.get(), 0, bytes);
 }
 

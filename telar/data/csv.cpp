@@ -120,7 +120,7 @@ std::string quoted_names(const std::vector<std::string>& names) {
 class TableReading {
  public:
   TableReading(std::string_view text, const CsvOptions& options, const std::string& name)
-      : options_(options), rows_(options.separator, name) {
+      : options_(options), rows_(options.separator, name), text_bytes_(text.size()) {
     rows_.begin(text);
     const bool decides = options.header == CsvHeader::automatic;
     const FirstLine first = decides ? first_line(text, options.separator, name, options.columns)
@@ -246,8 +246,17 @@ class TableReading {
       note(fmt::format("{}: '{}' is the label; left out", name(), shown_cell(names_[*label_at_])));
   }
 
+  /// If all are as long as the next one.
+  size_t expected_rows() const {
+    size_t bytes = width_;
+    for (const std::string_view cell : rows_.cells()) bytes += cell.size();
+    return text_bytes_ / bytes;
+  }
+
   void read_rows() {
-    std::vector<double> values;
+    Bytes features;
+    std::vector<double> values(features_.size());  // of a row
+    features.reserve(expected_rows() * values.size() * sizeof(double));
     std::vector<float> targets;
     std::vector<int32_t> classes;
     CellFaults faults;
@@ -262,7 +271,9 @@ class TableReading {
         throw user_error("{}, line {}: has {} cells, but {} has {}", name(), rows_.line(),
                          rows_.cells().size(), names_.empty() ? "the first line" : "the header", width_);
       }
-      for (const size_t column : features_) values.push_back(read(column, 0));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = read(features_[i], 0);
+      const auto* bytes = reinterpret_cast<const uint8_t*>(values.data());
+      features.insert(features.end(), bytes, bytes + values.size() * sizeof(double));
       if (predicts()) {
         classes.push_back(0);
       } else if (options_.classes > 0) {
@@ -278,11 +289,12 @@ class TableReading {
     spec.classes = predicts() ? 1 : options_.classes;
     if (spec.classes == 0) spec.targets = {1};
     Bytes labels = spec.classes > 0 ? bytes_of(classes) : bytes_of(targets);
-    table_.samples = in_memory(std::move(spec), bytes_of(values), 0, std::move(labels));
+    table_.samples = in_memory(std::move(spec), std::move(features), 0, std::move(labels));
   }
 
   const CsvOptions& options_;
   CsvRows rows_;
+  size_t text_bytes_;
   bool more_ = false;                                  ///< the rows are at one that has not been read
   std::vector<std::string> names_;                     ///< empty without a header
   std::map<std::string, std::vector<size_t>> places_;  ///< the columns of each name

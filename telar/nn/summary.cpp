@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 namespace telar {
 
@@ -30,24 +31,56 @@ Summary summarise(const Model& model) {
   return summary;
 }
 
-int64_t peak_result_bytes(const Graph& graph) {
+namespace {
+
+/// The bytes of the results in use while each node runs, and of those that are kept after it for later nodes.
+struct ResultBytes {
+  int64_t in_use = 0;
+  int64_t kept = 0;
+};
+
+std::vector<ResultBytes> result_bytes(const Graph& graph) {
   const auto uses = graph.uses();
-  std::vector<int64_t> freed_after(graph.nodes().size(), 0);
-  int64_t alive = 0;
-  int64_t peak = 0;
+  // A device adds what is only accumulated where it computes it.
+  const auto accumulated = [&](const auto& readers) {
+    return !readers.empty() && std::ranges::all_of(readers, [&](auto reader) {
+      return graph.nodes()[static_cast<size_t>(reader)].op->name() == "accumulate";
+    });
+  };
+  std::vector<ResultBytes> freed_after(graph.nodes().size());
+  std::vector<ResultBytes> bytes;
+  ResultBytes alive;
   for (size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];
     for (const ValueId id : node.op->is_view() ? std::vector<ValueId>{} : node.outputs) {
-      const int64_t bytes = graph.value(id).type.bytes();
+      const int64_t size = graph.value(id).type.bytes();
       const auto& readers = uses[static_cast<size_t>(id)];
       const auto last = readers.empty() ? n : static_cast<size_t>(readers.back());
-      freed_after[last] += bytes;
-      alive += bytes;
+      const int64_t kept = accumulated(readers) ? 0 : size;
+      freed_after[last].in_use += size;
+      freed_after[last].kept += kept;
+      alive.in_use += size;
+      alive.kept += kept;
     }
-    peak = std::max(peak, alive);
-    alive -= freed_after[n];
+    bytes.push_back({alive.in_use, alive.kept - freed_after[n].kept});
+    alive.in_use -= freed_after[n].in_use;
+    alive.kept -= freed_after[n].kept;
   }
+  return bytes;
+}
+
+}  // namespace
+
+int64_t peak_result_bytes(const Graph& graph) {
+  int64_t peak = 0;
+  for (const ResultBytes& bytes : result_bytes(graph)) peak = std::max(peak, bytes.in_use);
   return peak;
+}
+
+int64_t kept_result_bytes(const Graph& graph) {
+  int64_t most = 0;
+  for (const ResultBytes& bytes : result_bytes(graph)) most = std::max(most, bytes.kept);
+  return most;
 }
 
 }  // namespace telar

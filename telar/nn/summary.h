@@ -33,4 +33,8 @@ Summary summarise(const Model& model);
 /// reshapes, which move nothing.
 int64_t peak_result_bytes(const Graph& graph);
 
+/// The most that is kept between two nodes, apart from what is accumulated: what every device needs, although
+/// it works in place.
+int64_t kept_result_bytes(const Graph& graph);
+
 }  // namespace telar

@@ -13,6 +13,8 @@
 #include <limits>
 #include <thread>
 
+#include "telar/core/memory_limit.h"
+
 namespace telar {
 
 uint64_t peak_memory_bytes() {
@@ -68,8 +70,10 @@ MemoryInfo read_memory(const std::filesystem::path& root) {
 
 uint64_t usable_memory_bytes(const std::filesystem::path& root) {
   const uint64_t total = read_memory(root).total;
-  const auto group = read_cgroup_limits(root).memory_bytes;
-  return group && total > 0 ? std::min(*group, total) : total;
+  if (total == 0) return 0;
+  const uint64_t group = read_cgroup_limits(root).memory_bytes.value_or(total);
+  const auto own = memory_limit();
+  return std::min({total, group, own ? own->bytes : total});
 }
 
 }  // namespace telar

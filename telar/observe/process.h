@@ -38,7 +38,7 @@ struct MemoryInfo {
 /// Tests use a recorded tree as `root`.
 MemoryInfo read_memory(const std::filesystem::path& root = "/");
 
-/// The memory that this process may use: the machine's, or what its control groups allow; 0 if unknown.
+/// The memory that this process may use: the machine's, or what control groups or ulimit allow; 0 if unknown.
 uint64_t usable_memory_bytes(const std::filesystem::path& root = "/");
 
 }  // namespace telar

@@ -8,6 +8,7 @@
 #include "telar/graph/ops/batch_norm.h"
 #include "telar/strategy/buckets.h"
 #include "telar/strategy/pieces.h"
+#include "telar/strategy/strategy_like.h"
 
 namespace telar {
 
@@ -41,7 +42,7 @@ std::vector<std::string> strategy_names(const std::function<bool(const StrategyT
 const StrategyType& strategy_type(const std::string& name) {
   for (const StrategyType& type : strategy_types())
     if (type.name == name) return type;
-  const std::string near = nearest(name, strategy_names());
+  const std::string near = strategy_like(name);
   throw user_error("unknown strategy '{}'; {}the strategies are {}", name,
                    near.empty() ? "" : "did you mean '" + near + "'? ", one_of(strategy_names()));
 }

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include "telar/core/error.h"
+#include "telar/core/suggest.h"
 #include "telar/data/source.h"
 #include "telar/strategy/strategy.h"
+#include "telar/strategy/strategy_like.h"
 #include "telar/train/job_keys.h"
 
 namespace telar {
@@ -48,11 +50,23 @@ std::string strategies_text() {
   return text + "docs/strategies.md describes them. Short form: `strategy: mirrored`.";
 }
 
+/// Another system's word for a strategy is answered by ours.
+JobKey suggesting_strategies(JobKey key) {
+  key.read = [path = key.path, read = key.read](Job& job, const JobNode& node) {
+    const std::string like = strategy_like(node.text);
+    if (node.kind == JobNode::Kind::scalar && !like.empty() && like != node.text)
+      throw user_error("{}: {} is {}; it must be {}; did you mean '{}'?", node.where, path, node.described(),
+                       one_of(strategy_names()), like);
+    read(job, node);
+  };
+  return key;
+}
+
 std::vector<JobKey> strategy_keys() {
   return {
-      job_key(
+      suggesting_strategies(job_key(
           kStrategy, [](auto& job) -> auto& { return job.strategy.name; }, {.choices = strategy_names()},
-          strategies_text()),
+          strategies_text())),
       without_result(read_as_devices(job_key(
           "strategy.devices", [](auto& job) -> auto& { return job.strategy.devices; }, {},
           "Devices of the replicas or workers; a single name applies to all of them. cpu: the CPU. cpu:0-7 or cpu:0,2: these cores, with one thread each. cuda or cuda:N: a GPU (docs/gpu.md). Several names: one replica or worker on each. Short form: `device: cuda`."))),

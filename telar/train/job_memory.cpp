@@ -37,18 +37,12 @@ int64_t state_bytes(const TrainingStep& step, LargestTensor& largest) {
   return bytes;
 }
 
-/// The largest result of a graph, apart from gradients of parameters, which belong to the state.
-int64_t largest_result(const Graph& graph, size_t forward_nodes, LargestTensor& largest) {
-  LargestTensor result;
+void consider_results(const Graph& graph, size_t forward_nodes, LargestTensor& largest) {
   for (size_t n = 0; n < forward_nodes; ++n) {
     const Node& node = graph.nodes()[n];
-    for (const TensorType& type : graph.output_types(node)) {
-      const std::string what = fmt::format("the result of layer '{}'", node.scope);
-      result.consider(what, type);
-      largest.consider(what, type);
-    }
+    for (const TensorType& type : graph.output_types(node))
+      largest.consider(fmt::format("the result of layer '{}'", node.scope), type);
   }
-  return result.bytes;
 }
 
 /// Tokens are checked again when they are looked up, but only synthetic data say before which there will be.
@@ -78,28 +72,36 @@ JobMemory job_memory(const Job& job, const SampleSpec& spec, int processes) {
   LargestTensor largest;
   JobMemory memory;
   memory.state = state_bytes(step, largest);
-  memory.results = peak_result_bytes(step.gradient);
+  memory.results = kept_result_bytes(step.gradient);
   memory.batches = product_of({batch, job.data.threads != 0 ? job.data.prefetch + 1 : 1});
   const StrategyType& strategy = type_of(job.strategy);
-  memory.least = memory.state;
-  if (strategy.divides_state) memory.least /= processes;  // at best, all of it is divided among them
+  memory.least_state = memory.state;
+  if (strategy.divides_state) memory.least_state /= processes;  // at best, all of it is divided among them
   // The replicas of one process divide a batch; with other strategies and more processes, a process computes
   // less at a time.
   const bool whole_batch = processes == 1 && (strategy.count.empty() || strategy.shares_batches);
-  const int64_t result = largest_result(step.gradient, step.forward_nodes, largest);
-  if (whole_batch) memory.least += batch + result;
+  memory.least = memory.least_state + (whole_batch ? memory.results + memory.batches : 0);
+  consider_results(step.gradient, step.forward_nodes, largest);
   memory.largest = largest.text;
   return memory;
 }
 
 void require_memory(const JobMemory& memory, uint64_t bytes) {
   if (bytes == 0 || static_cast<uint64_t>(memory.least) <= bytes) return;
-  throw user_error("the job needs at least {} of memory, and {} may be used here; the largest tensor is {}",
-                   size_text(memory.least), bytes_text(bytes), memory.largest);
+  throw user_error(
+      "the job needs at least {} of memory, and {} may be used here; a smaller model or training.batch needs less; the largest tensor is {}",
+      memory.least == memory.total() ? memory.str() : size_text(memory.least), bytes_text(bytes),
+      memory.largest);
 }
 
 void require_memory(const Job& job, const SampleSpec& spec, int processes) {
   const JobMemory memory = job_memory(job, spec, processes);
+  if (!has_gpu(job.strategy)) require_memory(memory, usable_memory_bytes());
+}
+
+void require_memory_of_state(const Job& job, const SampleSpec& spec) {
+  JobMemory memory = job_memory(job, spec);
+  memory.least = memory.least_state;
   if (!has_gpu(job.strategy)) require_memory(memory, usable_memory_bytes());
 }
 

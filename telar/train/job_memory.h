@@ -9,12 +9,16 @@
 
 namespace telar {
 
-/// The memory that one process needs to train a job, in bytes, without the samples that a source holds.
+/// The memory that one process needs to train a job, in bytes, without the samples that a source holds. It needs
+/// more: the program itself, and what its kernels work with.
 struct JobMemory {
-  int64_t state = 0;    ///< weights, gradients and the optimizer's state
-  int64_t results = 0;  ///< what the layers compute for a batch, before a device works in place
-  int64_t batches = 0;  ///< batches that are read ahead
-  int64_t least = 0;    ///< what the job needs on any device: the state, one batch, and the largest result
+  int64_t state = 0;  ///< weights, gradients and the optimizer's state
+  int64_t results =
+      0;  ///< what the layers compute for a batch and read later, on a device that works in place
+  int64_t batches = 0;      ///< batches that are read ahead
+  int64_t least_state = 0;  ///< the part of the state that each process has for certain
+  int64_t least =
+      0;  ///< what each process needs for certain: all of it, or, of parts of a batch, least_state
   std::string largest;  ///< the largest tensor: "the parameter 'fc.weight', f32 [10, 784] (31 KiB)"
 
   int64_t total() const { return state + results + batches; }
@@ -30,5 +34,7 @@ JobMemory job_memory(const Job& job, const SampleSpec& spec, int processes = 1);
 void require_memory(const JobMemory& memory, uint64_t bytes);
 /// The same for the memory of this machine. The memory of GPUs is not checked.
 void require_memory(const Job& job, const SampleSpec& spec, int processes = 1);
+/// The same for what computes outputs only, whose batches may be smaller and whose results are not kept.
+void require_memory_of_state(const Job& job, const SampleSpec& spec);
 
 }  // namespace telar

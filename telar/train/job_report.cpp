@@ -133,7 +133,7 @@ std::string job_report(Job job, const std::function<void(const std::string&)>& w
   if (!missing.empty()) warn("this machine cannot train the job: " + missing);
   const uint64_t usable = usable_memory_bytes();
   text += job_statistics(job, needs.program, 1, samples);
-  text += "memory: " + needs.memory.str();
+  text += "memory: at least " + needs.memory.str();
   if (usable > 0) text += fmt::format("; {} may be used here", bytes_text(usable));
   return text + "\n";
 }

@@ -136,27 +136,48 @@ DataRecord record_of_all(const std::vector<DataRecord>& records, const SampleSpe
   return all;
 }
 
-/// Throws Error (user) unless the tables of all processes have the same columns.
+/// The names of a table's columns, that of the label last; empty of other samples and without a header.
+std::vector<std::string> columns_of(const OpenedSource& source) {
+  if (!source.decided.has("columns")) return {};
+  std::vector<std::string> columns = source.decided.texts("columns");
+  if (source.decided.has("label")) columns.push_back(source.decided.text("label"));
+  return columns;
+}
+
+/// Throws Error (user) unless the tables of all processes have the same columns, in whatever order.
 void require_same_columns(const std::vector<Json>& found) {
+  const auto sorted = [&](size_t rank) {
+    auto columns = found[rank].get<std::vector<std::string>>();
+    std::ranges::sort(columns);
+    return columns;
+  };
   for (size_t rank = 1; rank < found.size(); ++rank) {
-    if (found[rank].at("columns") != found.front().at("columns"))
+    if (sorted(rank) != sorted(0))
       throw user_error(
-          "rank {} has the columns {}, but rank 0 {}; data.columns gives all processes the same, in the same order",
-          rank, found[rank].at("columns").dump(), found.front().at("columns").dump());
+          "rank {} has the columns {}, but rank 0 {}; all processes need the same, in any order (data.columns chooses some)",
+          rank, found[rank].dump(), found.front().dump());
   }
 }
 
-/// The sources of this process, with the classes of all.
+/// The sources of this process, with the classes of all and the columns in the order of rank 0.
 JobSources sources_alike(DataJob& own, uint64_t seed, const SampleChecks* checks, Processes* all) {
   JobSources sources;
-  const std::vector<Json> found = found_by_all(all, [&]() -> Json {
-    sources = open_sources(own, seed, picture_listing(own, checks));
-    const Attributes& decided = sources.train.decided;
-    return {{"train", form_of_samples(sources.train.samples)},
-            {"test", form_of_samples(sources.test.samples)},
-            {"columns", decided.has("columns") ? decided.texts("columns") : std::vector<std::string>{}}};
+  const auto open = [&] { sources = open_sources(own, seed, picture_listing(own, checks)); };
+  const auto found_columns = found_by_all(all, [&]() -> Json {
+    open();
+    return columns_of(sources.train);
   });
-  require_same_columns(found);
+  require_same_columns(found_columns);
+  const auto columns = found_columns.front().get<std::vector<std::string>>();
+  const auto found = found_by_all(all, [&]() -> Json {
+    if (columns_of(sources.train) != columns) {
+      own.options.set("columns", std::vector<std::string>(columns.begin(), columns.end() - 1));
+      own.options.set("label", columns.back());
+      open();
+    }
+    return {{"train", form_of_samples(sources.train.samples)},
+            {"test", form_of_samples(sources.test.samples)}};
+  });
   sources.train.samples = alike(std::move(sources.train.samples), found, "train");
   sources.test.samples = alike(std::move(sources.test.samples), found, "test");
   return sources;

@@ -107,7 +107,7 @@ Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
   const std::string text = read_checkpoint_text(samples);
   trained.spec = sample_spec_from_json(text, samples.string());
   trained.job.data.rules = sample_rules_from_json(text, samples.string());
-  require_memory(trained.job, trained.spec);
+  require_memory_of_state(trained.job, trained.spec);
   trained.session = job_session(trained.job, trained.spec, nullptr, {.say = {}, .warn = warn});
   load_parameters(trained.checkpoint, *trained.session);
   return trained;

@@ -26,6 +26,16 @@ Learned once(const std::string& name, double seconds, const std::vector<double>&
   return {name, {run_of(seconds, accuracies)}};
 }
 
+/// The same with these losses, and no accuracy.
+Learned regression(const std::string& name, double seconds, const std::vector<double>& losses) {
+  Learned learned = once(name, seconds, losses);
+  for (CurvePoint& epoch : learned.rounds[0].curve.epochs) {
+    epoch.loss = epoch.accuracy;
+    epoch.accuracy.reset();
+  }
+  return learned;
+}
+
 constexpr Judges kJudges{10000, true};
 
 TEST(Advice, ChoosesTheStrategyThatReachesTheCommonAccuracyFirst) {
@@ -74,24 +84,46 @@ TEST(Advice, DoesNotChooseAFasterStrategyWithWorseAccuracy) {
 TEST(Advice, GivesNoAdviceWithoutAChoice) {
   EXPECT_TRUE(says(advice({}, kJudges), "Nothing was measured"));
   EXPECT_TRUE(says(advice({once("single", 1, {0.5})}, kJudges), "Only single"));
-  Learned regression = once("mirrored 2", 1, {0.5});
-  regression.rounds[0].curve.epochs[0].accuracy.reset();
-  EXPECT_TRUE(says(advice({once("single", 1, {0.5}), regression}, kJudges), "compare the loss curves"));
+  Learned diverged = regression("mirrored 2", 1, {0.5});
+  diverged.rounds[0].curve.epochs[0].loss.reset();
+  EXPECT_TRUE(says(advice({once("single", 1, {0.5}), diverged}, kJudges), "nothing to choose by"));
+  Learned ended_badly = regression("mirrored 2", 1, {0.5, 0.4});
+  ended_badly.rounds[0].curve.epochs[1].loss.reset();
+  EXPECT_TRUE(says(advice({regression("single", 1, {0.5}), ended_badly}, kJudges),
+                   "mirrored 2 ended without a finite loss"));
+}
+
+TEST(Advice, WithoutAnAccuracyTheLossDecides) {
+  const std::string text =
+      advice({regression("single", 4, {0.9, 0.5, 0.01234}), regression("mirrored 2", 2, {0.9, 0.5, 0.01231})},
+             kJudges);
+  EXPECT_TRUE(says(text, "Choose mirrored 2: it reached a loss of 0.0124, which all reached, after 5.98 s"))
+      << text;
+  EXPECT_TRUE(says(text, "single took 12 s")) << text;
+  EXPECT_TRUE(says(text, "0.01231 to 0.01234, differ by no more than a tenth of the lowest")) << text;
+  EXPECT_TRUE(says(text, "The loss decides, because not every training has an accuracy")) << text;
+  const std::string worse =
+      advice({regression("single", 4, {-1, -2}), regression("downpour 2", 2, {-1, -1.5})}, kJudges);
+  EXPECT_TRUE(says(worse, "Choose single: it reached a loss of -1.5"))
+      << "a density's loss may be negative: " << worse;
+  EXPECT_TRUE(says(worse, "single had the lowest final loss, -2; these were higher")) << worse;
+  EXPECT_TRUE(says(worse, "downpour 2 at -1.5.")) << worse;
+  EXPECT_TRUE(says(worse, "downpour 2 reached -1.5 faster")) << worse;
 }
 
 TEST(Learned, TimeIsTheEndOfTheFirstEpochWithTheAccuracy) {
   Learned learned = once("x", 1, {0.5, 0.9, 0.6});
-  EXPECT_DOUBLE_EQ(seconds_to(learned, 0.8)->median, 0.99 + 1.01);
-  EXPECT_FALSE(seconds_to(learned, 0.95)) << "a target that was not reached has no time";
-  EXPECT_DOUBLE_EQ(*final_accuracy(learned), 0.6);
+  EXPECT_DOUBLE_EQ(seconds_to(learned, kAccuracy, 0.8)->median, 0.99 + 1.01);
+  EXPECT_FALSE(seconds_to(learned, kAccuracy, 0.95)) << "a target that was not reached has no time";
+  EXPECT_DOUBLE_EQ(*final_value(learned, kAccuracy), 0.6);
   learned.rounds.push_back(run_of(2, {0.9, 0.9, 0.7}));
   learned.rounds.push_back(run_of(3, {0.5, 0.9, 0.8}));
-  EXPECT_DOUBLE_EQ(seconds_to(learned, 0.8)->least, 1.98);
-  EXPECT_DOUBLE_EQ(seconds_to(learned, 0.8)->most, 6);
-  EXPECT_DOUBLE_EQ(*final_accuracy(learned), 0.7);
-  EXPECT_DOUBLE_EQ(*reached_accuracy(learned), 0.9);
+  EXPECT_DOUBLE_EQ(seconds_to(learned, kAccuracy, 0.8)->least, 1.98);
+  EXPECT_DOUBLE_EQ(seconds_to(learned, kAccuracy, 0.8)->most, 6);
+  EXPECT_DOUBLE_EQ(*final_value(learned, kAccuracy), 0.7);
+  EXPECT_DOUBLE_EQ(*reached_value(learned, kAccuracy), 0.9);
   learned.rounds.push_back(run_of(3, {0.5, 0.6}));
-  EXPECT_FALSE(seconds_to(learned, 0.8)) << "one round never reached it";
+  EXPECT_FALSE(seconds_to(learned, kAccuracy, 0.8)) << "one round never reached it";
 }
 
 TEST(SweetSpot, IsWhereMoreWorkersNoLongerPay) {

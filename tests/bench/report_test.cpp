@@ -87,12 +87,14 @@ TEST(Report, DrawsAllRunsInOneChart) {
   EXPECT_EQ(section.at("tables").at(0).at("rows").at(0).at(9), 2);
   EXPECT_EQ(section.at("tables").at(0).at("rows").at(1).at(3), "not ended");
   const auto charts = section.at("charts");
-  ASSERT_EQ(charts.size(), 4U);
+  ASSERT_EQ(charts.size(), 6U);
   EXPECT_EQ(charts.at(0).at("series").size(), 2U);
   const auto points = charts.at(1).at("series").at(0).at("points");
   EXPECT_LE(points.size(), 400U);
   EXPECT_DOUBLE_EQ(points.back().at(0), 500);  // 1000 steps of 50 samples at 100 samples/s
   EXPECT_EQ(charts.at(2).at("series").at(0).at("points"), nlohmann::json({{50000.0, 0.75}}));
+  EXPECT_EQ(charts.at(4).at("series").at(0).at("points"), nlohmann::json({{50000.0, 1.0}}))
+      << "validation loss";
 }
 
 TEST(Report, ShowsAFolderOfPythonsFitAndNoReplicasOfAPipeline) {

@@ -55,7 +55,7 @@ TEST(Compare, TrainsAJobUnderEveryStrategyAndRecommendsOne) {
   }
   EXPECT_EQ(result.rows[1].setting, (std::vector<std::string>{"mirrored", "2"}));
   EXPECT_NEAR(*figure(result.rows[0], "accuracy").value, *figure(result.rows[1], "accuracy").value, 1e-9);
-  EXPECT_EQ(result.charts.size(), 4U);
+  EXPECT_EQ(result.charts.size(), 6U);
   EXPECT_TRUE(says(result.remarks.at(0), "Choose "));
   EXPECT_TRUE(std::filesystem::exists(folder / "runs" / "mirrored-2" / "summary.json"));
 }
@@ -66,10 +66,26 @@ TEST(Compare, AStrategyThatNeedsTwoWorkersIsMeasuredToo) {
                          small_job(folder),
                          {"model.options.hidden=[128]", R"(strategy.split=["fc1=columns", "fc2=rows"])"},
                          {"tensor"}};
+  options.workers = 1;
   options.folder = folder / "runs";
   const Result result = compare_strategies(options, {});
   EXPECT_EQ(result.rows[0].impossible, "");
-  EXPECT_EQ(result.rows[0].setting, (std::vector<std::string>{"tensor", "2"}));
+  EXPECT_EQ(result.rows[0].setting, (std::vector<std::string>{"tensor", "2"})) << "what it is trained with";
+}
+
+TEST(Compare, ARegressionIsChosenByItsLoss) {
+  const TempFolder folder;
+  CompareOptions options{
+      test::telar_program(), small_job(folder), {"data.classes=0"}, {"single", "mirrored"}};
+  options.folder = folder / "runs";
+  const Result result = compare_strategies(options, {});
+  for (const ResultRow& row : result.rows) {
+    EXPECT_EQ(row.impossible, "");
+    EXPECT_TRUE(figure(row, result.drawn).value) << "seconds to the common loss";
+    EXPECT_TRUE(figure(row, "loss").value);
+    EXPECT_EQ(find_figure(row, "accuracy"), nullptr);
+  }
+  EXPECT_TRUE(says(result.remarks.at(0), "it reached a loss of")) << result.remarks.at(0);
 }
 
 TEST(Compare, AnUnsuitableStrategyIsARowWithTheReason) {

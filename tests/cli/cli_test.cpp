@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -110,10 +111,33 @@ TEST_F(Cli, UnknownVerbsAndOptionsAreNamed) {
   EXPECT_TRUE(says(error_of("train --resum"), "telar train has no option --resum; did you mean --resume?"));
   const std::string of_job = error_of("train small.yaml --epochs=3");
   EXPECT_TRUE(says(of_job, "telar train has no option --epochs")) << of_job;
-  EXPECT_TRUE(says(of_job, "--set training.epochs=3")) << of_job;
+  EXPECT_TRUE(says(of_job, "did you mean --set training.epochs=VALUE?")) << of_job;
+  EXPECT_TRUE(says(error_of("train small.yaml --lr 3"), "did you mean --set optimizer.learning_rate=VALUE?"));
+  EXPECT_TRUE(says(error_of("train small.yaml --learning-rate 3"), "--set optimizer.learning_rate=VALUE?"));
+  EXPECT_TRUE(says(error_of("train small.yaml --set strategy.name=ddp"), "did you mean 'mirrored'?"));
+  EXPECT_TRUE(says(error_of("compare small.yaml --strategies fsdp"), "did you mean 'sharded'?"));
   EXPECT_FALSE(says(error_of("report run --epochs=3"), "--set")) << "it has no keys of a job";
   EXPECT_TRUE(says(error_of("--versoin"), "telar has no option --versoin; did you mean --version?"));
   EXPECT_TRUE(says(error_of(""), "--help"));
+}
+
+/// oneDNN crashes where it gets no memory for the code of a primitive.
+TEST_F(Cli, ALimitOfMemoryIsASentence) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizers need more addresses";
+  write_text(folder_ / "images.yaml",
+             "model: lenet5\ndata: {source: synthetic, samples: 64, shape: [1, 28, 28], classes: 10}\n"
+             "training: {epochs: 1, batch: 32}\noutput: {tensorboard: false}\n");
+  int refused = 0;
+  for (int kibibytes = 150'000; kibibytes < 400'000; kibibytes += 25'000) {
+    const std::string limit = fmt::format("ulimit -v {} &&", kibibytes);
+    const CommandResult run = telar_in(
+        folder_.path(), fmt::format("train images.yaml --output limited-{} --quiet", kibibytes), limit);
+    EXPECT_LE(run.code, 2) << limit << " " << run.err;
+    if (run.code == 0) continue;
+    ++refused;
+    EXPECT_TRUE(says(run.err, "ulimit -v")) << run.err;
+  }
+  EXPECT_GT(refused, 0);
 }
 
 TEST_F(Cli, PredictsFromTablesAndReportsMismatches) {

@@ -86,6 +86,16 @@ TEST_F(Predict, DependsOnThePixelsNotOnTheFileFormat) {
   expect_same("a.npy", 2, 1e-6);
 }
 
+TEST_F(Predict, QuietPrintsOnlyResults) {
+  EXPECT_TRUE(says(telar("predict run data/t10k-images-idx3-ubyte").err, "checkpoint: run"));
+  const CommandResult quiet = telar("predict run data/t10k-images-idx3-ubyte --quiet");
+  EXPECT_EQ(quiet.code, 0);
+  EXPECT_EQ(quiet.err, "");
+  EXPECT_TRUE(says(quiet.out, "input,sample"));
+  EXPECT_TRUE(says(telar("predict run").err,
+                   "there are no samples; give either files, as in telar predict run FILE"));
+}
+
 TEST_F(Predict, RefusesDataThatDoesNotFit) {
   write_text(folder_ / "wide.npy", npy_of("(1, 1, 28, 29)", 28 * 29));
   write_text(folder_ / "half.png", as_text(png_of(grey(28))).substr(0, 60));

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdlib>
+#include <random>
+
 #include "data/support.h"
+#include "telar/data/csv_rows.h"
 
 namespace telar::test {
 namespace {
@@ -164,6 +169,9 @@ TEST(Csv, NumbersThatNoColumnHasAreAHeader) {
   EXPECT_EQ(pandas.columns, (std::vector<std::string>{"0", "1"}));
   EXPECT_TRUE(says(pandas.notes.at(0), "line 1 ('0', '1', '2') is taken for the names of the columns"));
   EXPECT_EQ(rows_of("850,900,950\n0.1,0.2,1\n0.3,0.1,2\n0.2,0.4,1\n"), 3) << "wavelengths";
+  EXPECT_EQ(rows_of("31,33,36\n10,10,0\n20,20,9\n15,15,1\n"), 3)
+      << "further than each column is wide, 10 or 9";
+  EXPECT_EQ(rows_of("30,30,9\n10,10,0\n20,20,9\n15,15,1\n"), 4) << "as far as it is wide";
   EXPECT_EQ(rows_of("city,1990,2000\n1,0.2,1\n2,0.1,2\n3,0.4,1\n"), 3);
 }
 
@@ -212,6 +220,41 @@ TEST(Csv, NumbersKeepTheDigitsOfF64) {
   data->read(1, {}, std::as_writable_bytes(std::span(&value, 1)),
              std::as_writable_bytes(std::span(&label, 1)));
   EXPECT_EQ(value, 1700000002);
+}
+
+/// Most numbers take a shorter way than std::from_chars, which must give the same bits.
+TEST(Csv, NumbersAreTheNearestOfF64) {
+  std::vector<std::string> cells = {"0",
+                                    "-0",
+                                    "5.",
+                                    ".5",
+                                    "-.25",
+                                    "0.1",
+                                    "999999999999999",
+                                    "9007199254740993",
+                                    "1e3",
+                                    "0.3e1",
+                                    "1.5",
+                                    "007",
+                                    "0.000000000000001",
+                                    "+2.5"};
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 20000; ++i) {
+    std::string digits = std::to_string(random() >> (random() % 64));
+    if (random() % 4 != 0) digits.insert(random() % (digits.size() + 1), ".");
+    cells.push_back((random() % 2 == 0 ? "-" : "") + digits);
+  }
+  for (const std::string& cell : cells) {
+    double value = 1;
+    if (cell == "." || cell == "-.") continue;
+    ASSERT_EQ(read_cell(cell, value), "") << cell;
+    ASSERT_EQ(std::bit_cast<uint64_t>(value), std::bit_cast<uint64_t>(std::strtod(cell.c_str(), nullptr)))
+        << cell;
+  }
+  for (const std::string cell : {".", "-", "-.", "1.2.3", "1-2", "--1"}) {
+    double value = 1;
+    EXPECT_TRUE(says(read_cell(cell, value), "is not a number")) << cell;
+  }
 }
 
 TEST(Csv, NeedsLinesAndColumns) {

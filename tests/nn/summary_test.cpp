@@ -61,12 +61,23 @@ TEST(Summary, PeakBytesFollowTheLiveValues) {
   ValueId x = chain.input("x", {DType::f32, {10}}, true);
   for (int i = 0; i < 3; ++i) x = relu(chain, x);
   chain.output("y", x);
-  EXPECT_EQ(peak_result_bytes(chain.build()), 2 * 40);
+  const Graph three = chain.build();
+  EXPECT_EQ(peak_result_bytes(three), 2 * 40);
+  EXPECT_EQ(kept_result_bytes(three), 40) << "each may take the place of the one before";
 
   GraphBuilder kept;  // the first result is used again at the end
   const ValueId first = relu(kept, kept.input("x", {DType::f32, {10}}, true));
   kept.output("y", add(kept, first, relu(kept, relu(kept, first))));
-  EXPECT_EQ(peak_result_bytes(kept.build()), 3 * 40);
+  const Graph used_again = kept.build();
+  EXPECT_EQ(peak_result_bytes(used_again), 3 * 40);
+  EXPECT_EQ(kept_result_bytes(used_again), 2 * 40);
+}
+
+TEST(Summary, GradientsOfParametersAreNotKeptAsResults) {
+  const Model model = make_model("mlp", {}, {1, 28, 28}, 10);
+  const Graph step = make_training_step(model, {.batch = 1}).gradient;
+  EXPECT_LT(kept_result_bytes(step), 4 * 28 * 28 * 10) << "a batch of one sample has small results";
+  EXPECT_GT(peak_result_bytes(step), 4 * 28 * 28 * 10);
 }
 
 TEST(Summary, TrainingMemoryGrowsWithTheBatch) {

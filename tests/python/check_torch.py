@@ -1230,6 +1230,14 @@ class Counted(unittest.TestCase):
                 self.check(nn.CrossEntropyLoss(weight=torch.tensor([0.2, 1.0, 3.0]), reduction=reduction, label_smoothing=smoothing),
                            self.batches())
 
+    def test_probabilities_of_classes(self):
+        for reduction in ("mean", "sum"):
+            for smoothing, weight in ((0.0, None), (0.1, torch.tensor([0.2, 1.0, 3.0]))):
+                self.check(nn.CrossEntropyLoss(weight=weight, reduction=reduction, label_smoothing=smoothing),
+                           [(x, torch.softmax(torch.randn(len(x), 3), 1)) for x, _ in self.batches()])
+        self.check(nn.CrossEntropyLoss(), [(torch.randn(n, 4, 5), torch.softmax(torch.randn(n, 3, 5), 1)) for n in (6, 4)],
+                   lambda: nn.Conv1d(4, 3, 1), self.STRATEGIES[:2])
+
     def test_negative_likelihood_with_weights(self):
         net = lambda: nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1))
         self.check(nn.NLLLoss(weight=torch.tensor([0.2, 1.0, 3.0])), self.batches(), net, self.STRATEGIES[:3])
@@ -1477,7 +1485,23 @@ class Hostile(unittest.TestCase):
         self.run_step(lambda self, x: self.fc(x), lambda net, x, y: F.cross_entropy(net(x), y, reduction="sum") / x.shape[0])
 
     def test_length_is_a_constant(self):
-        self.assert_refused("x.shape", lambda self, x: self.fc(x), lambda net, x, y: F.cross_entropy(net(x), y) * len(x))
+        self.assert_refused("number of samples for a constant, 6: .*x.shape", lambda self, x: self.fc(x),
+                            lambda net, x, y: F.cross_entropy(net(x), y) * len(x))
+        self.assert_refused("something else for other numbers of samples \\(4 <= ", lambda self, x: self.fc(x),
+                            lambda net, x, y: F.cross_entropy(net(x), y) * (2 if x.shape[0] > 3 else 1))
+
+    def test_own_functions_of_prediction_and_target(self):
+        own = lambda prediction, target: F.cross_entropy(prediction, target)
+        expected = self.run_step(lambda self, x: self.fc(x))
+        for engine in ("telar", "torch"):
+            self.assertAlmostEqual(self.run_step(lambda self, x: self.fc(x), own, engine=engine), expected, places=5)
+        for loss in (lambda prediction: prediction.mean(), lambda a, b, c, d: a(b).mean()):
+            for engine in ("telar", "auto"):
+                self.assert_refused("takes neither \\(prediction, target\\) nor the module and the batch, which has 2 tensors",
+                                    lambda self, x: self.fc(x), loss, engine=engine)
+
+    def test_words_of_other_systems(self):
+        self.assert_refused("no option for a device", lambda self, x: self.fc(x), device="gpu")
 
     def test_parameters_of_another_module(self):
         other = nn.Linear(4, 3)

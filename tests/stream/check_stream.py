@@ -785,7 +785,7 @@ output: {checkpoint_steps: 50, keep: 9}
         (["run", "--from", "aske"], "there is no topic 'aske'"),
         (["file", "--from", "asked"], "was not trained from a topic"),
         (["run", "--from", "asked", "--set", "data.shape=[5]"], "the samples are f32 [5], but the model"),
-        (["run"], "there are no files, and there is no --from"),
+        (["run"], "there are no samples; give either files"),
         (["run", "x.png", "--from", "asked"], "there are files and --from"),
         (["run", "--from", "asked", "--best"], "--best is for files"),
     ]

@@ -61,6 +61,16 @@ TEST(JobMemory, RefusesWhatTheMachineCannotHoldAndNamesTheLargestTensor) {
   expect_error([&] { check_runs(job); }, {"at least 64 TiB"});
 }
 
+TEST(JobMemory, RefusesAJobWhoseMemoryExceedsTheLimitThatItPrints) {
+  const JobMemory memory = memory_of(synthetic_job("model: mlp\ntraining: {batch: 1000}\n"));
+  const auto total = static_cast<uint64_t>(memory.total());
+  EXPECT_NO_THROW(require_memory(memory, total));
+  expect_error([&] { require_memory(memory, total - 1); },
+               {"at least", memory.str(), "may be used here", "a smaller model or training.batch"});
+  const JobMemory of_two = memory_of(synthetic_job("model: mlp\ntraining: {batch: 1000}\n"), 2);
+  EXPECT_NO_THROW(require_memory(of_two, total - 1)) << "a process computes less";
+}
+
 TEST(JobMemory, RefusesATensorThatNoProcessCanAddress) {
   expect_error([] { check_runs(token_job("1073741823")); },
                {"job.yaml:4: 'words.weight'", "f32 [1073741824, 1073741823]", "any process can address"});

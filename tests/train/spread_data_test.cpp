@@ -189,8 +189,18 @@ TEST_F(SpreadData, PartsOfATableHaveTheMomentsAndColumnsOfAll) {
       EXPECT_NEAR(part.job.data.std.at(column) / whole.data.std[column], 1, 1e-9);
     }
   }
-  test::write_text(folder_ / "1" / "t.csv", "b,time,kind\n1,2,0\n2,3,1\n");
-  refused(2, table("{rank}"), {"rank 1 has the columns [\"b\",\"time\"], but rank 0 [\"time\",\"b\"]"});
+  std::string turned = "b,time,kind\n";
+  for (int i = 5000; i < 6000; ++i) turned += fmt::format("{},{},{}\n", i % 20, 1'700'000'000 + i * i, i % 3);
+  test::write_text(folder_ / "1" / "t.csv", turned);
+  const auto by_name = open(2, table("{rank}"));
+  for (size_t rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(by_name[rank].error, "");
+    EXPECT_EQ(by_name[rank].job.data.options, parts[rank].job.data.options);
+    EXPECT_EQ(by_name[rank].job.data.mean, parts[rank].job.data.mean) << "columns in another order";
+  }
+  test::write_text(folder_ / "1" / "t.csv", "b,hour,kind\n1,2,0\n2,3,1\n");
+  refused(2, table("{rank}"),
+          {R"(rank 1 has the columns ["b","hour","kind"], but rank 0 ["time","b","kind"])", "in any order"});
 }
 
 TEST_F(SpreadData, APartIsCountedAsOftenAsItHasSamples) {

@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import io
 import random
+import re
 import sys
 import traceback
 
@@ -70,7 +71,7 @@ class WithLoss(torch.nn.Module):
         self.seen = Seen()
 
     def forward(self, *batch):
-        if is_criterion(self.loss):
+        if is_criterion(self.loss, len(batch)):
             *inputs, target = batch
             output = self.model(*inputs)
             self.seen.output_is_tensor = isinstance(output, torch.Tensor)
@@ -100,9 +101,32 @@ def tensors_of(output):
     return [tensor for member in members for tensor in tensors_of(member)]
 
 
-def is_criterion(loss):
-    """Whether a loss is of (prediction, target), not of (model, *batch)."""
-    return isinstance(loss, torch.nn.Module) or getattr(loss, "__module__", "").startswith("torch.")
+def is_criterion(loss, count):
+    """Whether a loss is of (prediction, target), not of (model, *batch), of a batch of so many tensors.
+
+    A function of one's own is what its arguments allow. Raises Refusal if they allow neither.
+    """
+    function = getattr(loss, "func", loss)  # of a functools.partial
+    if isinstance(loss, torch.nn.Module) or getattr(function, "__module__", "").startswith("torch."):
+        return True
+    if takes(loss, 1 + count):
+        return False
+    if takes(loss, 2):
+        return True
+    name = getattr(loss, "__name__", type(loss).__name__)
+    raise Refusal(f"the loss {name}{inspect.signature(loss)} takes neither (prediction, target) nor the module and the batch, "
+                  f"which has {count} {'tensor' if count == 1 else 'tensors'}")
+
+
+def takes(function, count):
+    """Whether a function can be called with so many arguments. If it does not say, it is assumed."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:
+        pass
+    return True
 
 
 class Capture:
@@ -242,7 +266,7 @@ def example(batch):
 
 def input_names(loss, count):
     """The names of a batch's tensors: "x" first; "label" for the target of a criterion."""
-    if is_criterion(loss):
+    if is_criterion(loss, count):
         names = ["x", *[f"x{i}" for i in range(2, count)], "label"][:count]
         return names if count > 1 else ["x"]
     try:
@@ -290,6 +314,28 @@ class SameMasks(torch.overrides.TorchFunctionMode):
         return result
 
 
+class FreeClassProbabilities(torch.overrides.TorchFunctionMode):
+    """The cross-entropy of targets that are probabilities, in whose own form PyTorch takes the number of samples for a constant."""
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        keywords = keywords or {}
+        if function is not torch.nn.functional.cross_entropy:
+            return function(*arguments, **keywords)
+        given = inspect.signature(function).bind(*arguments, **keywords)
+        given.apply_defaults()
+        input, target, weight = (given.arguments[name] for name in ("input", "target", "weight"))
+        reduction, smoothing = given.arguments["reduction"], given.arguments["label_smoothing"]
+        if not target.is_floating_point() or input.dim() < 2 or input.dim() != target.dim() or reduction == "none":
+            return function(*arguments, **keywords)
+        classes = input.shape[1]
+        target = target * (1 - smoothing) + smoothing / classes if smoothing else target
+        losses = -torch.log_softmax(input, 1) * target
+        if weight is not None:
+            losses = losses * weight.reshape(-1, *[1] * (input.dim() - 2))
+        losses = losses.sum(1)
+        return losses.mean() if reduction == "mean" else losses.sum()
+
+
 @contextlib.contextmanager
 def values_not_compared():
     """What PyTorch's own modules ask of values and extents, which cannot be exported, is left out.
@@ -302,7 +348,7 @@ def values_not_compared():
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
     distribution._validate_args = False
     try:
-        with torch.backends.opt_einsum.flags(enabled=False), SameMasks():
+        with torch.backends.opt_einsum.flags(enabled=False), SameMasks(), FreeClassProbabilities():
             yield
     finally:
         transformer._detect_is_causal_mask = compare
@@ -317,6 +363,17 @@ def place_of(error):
         if "/torch/" not in path and "/telar/" not in path:
             found = f'"{path}", line {line}, in {frame.f_code.co_name}'
     return found
+
+
+def violated(text):
+    """What is wrong with a number of samples that PyTorch found not to be free."""
+    constant = re.search(r"specialized it to be a constant \((\d+)\)", text)
+    if constant:
+        return (f"takes the number of samples for a constant, {constant[1]}: as len(x) does, a size that is written as a number, or a "
+                "tensor with a row for each sample that is not of the batch; write x.shape[0], and give such a tensor with the batch")
+    guards = re.findall(r"generated guard (.*)", text)
+    return (f"computes something else for other numbers of samples ({'; '.join(guards) or 'PyTorch does not say where'}), as where it "
+            "branches on x.shape[0]; choose outside of the module")
 
 
 DRAWS_OUTSIDE = ("or its loss draws numbers from Python's random or numpy.random, which a graph would keep as they were at the first step; "
@@ -370,7 +427,6 @@ def export(module, batch):
                           "it leaves out layers by chance or checks its inputs; choose by torch.where, turn it off (layerdrop=0.0 in Hugging "
                           "Face's models), or use engine=\"torch\"") from error
         if "Constraints violated" in str(error):
-            raise Refusal(f"{type(module.model).__name__} takes the number of samples for a constant, as len(x) or a branch "
-                          "on it does; write x.shape[0]") from error
+            raise Refusal(f"{type(module.model).__name__} or its loss {violated(str(error))}") from error
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise Refusal(f"PyTorch cannot export {type(module.model).__name__}: {first}") from error

@@ -31,8 +31,8 @@ class Step:
     are compared with PyTorch's. What Telar cannot train as it is raises telar.Error with the reason.
 
     model: the module. It keeps its values until sync().
-    loss: a criterion, called with the prediction and the last tensor of the batch; or a function of the module and
-        the batch that returns one number: `lambda model, a, b, y: ...`.
+    loss: a criterion, called with the prediction and the last tensor of the batch, as is a function that takes only two; or
+        a function of the module and the batch that returns one number: `lambda model, a, b, y: ...`.
     optimizer: torch.optim's SGD, Adam, AdamW, RMSprop or Adagrad. Its learning rate is read at each step.
     strategy: a name of telar.strategies(); its options follow as keywords, `replicas=2`. The workers of strategies with
         parameter servers make steps of their own, so such a strategy is for telar.torch.fit.

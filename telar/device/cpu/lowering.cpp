@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "telar/core/memory_limit.h"
 #include "telar/device/cpu/kernels.h"
 #include "telar/device/cpu/weights_to_bf16.h"
 #include "telar/device/lowering_body.h"
@@ -43,9 +44,14 @@ TensorLayout make_layout(const Desc& desc) {
 void Lowering::lower(const Node& node) {
   const Kernels::Kernel* kernel = kernels().find(node.op->name());
   if (kernel == nullptr) throw run_error("the CPU device has no kernel for operation '{}'", node.op->name());
+  // oneDNN generates code for a primitive, and crashes if there is no memory for it.
+  constexpr size_t kCode = size_t{32} << 20;
+  require_free_memory(kCode);
   try {
     (*kernel)(*this, node);
   } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory)
+      throw out_of_memory(fmt::format("layer '{}', {}", node.scope, node.op->name()));
     throw run_error("layer '{}': oneDNN does not support {}({}): {}", node.scope, node.op->name(),
                     node.attributes.str(), error.what());
   }

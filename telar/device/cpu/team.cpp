@@ -59,8 +59,9 @@ Team::Team(int size) : members_(static_cast<size_t>(size)) {
   } catch (const std::system_error& error) {
     const size_t started = threads_.size() + 1;
     stop();
-    throw run_error("only {} of {} threads could be started ({}); a limit of processes may be reached",
-                    started, size, error.code().message());
+    throw run_error(
+        "only {} of {} threads could be started ({}); a limit of processes (ulimit -u) or of memory (ulimit -v) may be reached",
+        started, size, error.code().message());
   }
 }
 

@@ -1,0 +1,32 @@
+#include "telar/core/memory_limit.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "support/sentences.h"
+
+namespace telar {
+namespace {
+
+using test::expect_error;
+
+TEST(MemoryLimit, IsNamedWhenMemoryRunsOut) {
+  EXPECT_NO_THROW(require_free_memory(size_t{1} << 20));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+  rlimit lower = before;
+  lower.rlim_cur = rlim_t{1} << 30;
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &lower), 0);
+  const auto limit = memory_limit();
+  expect_error(
+      [] { require_free_memory(size_t{2} << 30); },
+      {"not enough memory: 2048.0 MiB wanted; ulimit -d allows this process 1024 MiB; a smaller batch or model"},
+      Error::Kind::run);
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
+  ASSERT_TRUE(limit);
+  EXPECT_EQ(limit->bytes, uint64_t{1} << 30);
+  EXPECT_EQ(limit->name, "ulimit -d");
+}
+
+}  // namespace
+}  // namespace telar
