@@ -63,7 +63,7 @@ Image upright(Image image) {
 Image finished(Image image, const PictureReading& reading) {
   if (image.channels == 4) image = rgb_of_cmyk(image);
   if (image.channels > reading.channels) image = grey_of_rgb(image);
-  return reading.upright && reading.rules > 1 ? upright(std::move(image)) : image;
+  return reading.upright && reading.rules > kFirstRules ? upright(std::move(image)) : image;
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ Image decode_image(std::span<const uint8_t> file, const PictureReading& reading,
   switch (image_format(file)) {
     case ImageFormat::jpeg: return finished(decode_jpeg(file, reading, name), reading);
     case ImageFormat::png:
-      return reading.rules == 1 ? decode_png_in_linear_light(file, reading.channels, name)
+      return reading.rules == kFirstRules ? decode_png_in_linear_light(file, reading.channels, name)
                                 : finished(decode_png(file, reading, name), reading);
     case ImageFormat::unknown: break;
   }

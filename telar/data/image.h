@@ -6,19 +6,15 @@
 #include <string>
 
 #include "telar/data/files.h"
+#include "telar/data/reading_rules.h"
 
 namespace telar {
 
-/// The version of the rules by which pictures become numbers (docs/job.md). A run records it and keeps it.
-/// 1: until 2026-11 grey came from PNG files in linear light, alpha blended with black, gAMA counted, and
-/// EXIF orientation did not.
-inline constexpr int64_t kPictureRules = 2;
-
 /// How a picture is read.
 struct PictureReading {
-  int64_t channels = 3;           ///< 1 grey, 3 RGB
-  int64_t rules = kPictureRules;  ///< 1 or 2
-  bool upright = true;            ///< turned as its EXIF orientation says; not by rules 1
+  int64_t channels = 3;  ///< 1 grey, 3 RGB
+  int64_t rules = kNewestRules;
+  bool upright = true;  ///< turned as its EXIF orientation says; not by the first rules
 };
 
 /// A decoded picture: rows from top to bottom, `channels` bytes per pixel (1 grey, 3 RGB, and inside the
@@ -43,7 +39,7 @@ Image decode_image(std::span<const uint8_t> file, const PictureReading& reading,
 /// The decoders: grey files as grey or RGB, others as RGB or CMYK, not turned.
 Image decode_jpeg(std::span<const uint8_t> file, const PictureReading& reading, const std::string& name);
 Image decode_png(std::span<const uint8_t> file, const PictureReading& reading, const std::string& name);
-/// A PNG file by rules 1.
+/// A PNG file by the first rules.
 Image decode_png_in_linear_light(std::span<const uint8_t> file, int64_t channels, const std::string& name);
 
 /// The orientation in EXIF data, which are a TIFF file, perhaps behind "Exif"; 1 if there is none.

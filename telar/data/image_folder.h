@@ -43,7 +43,7 @@ struct ImageFolderOptions {
   int64_t height = 224;  ///< every picture is resized to this; its aspect ratio is not kept
   int64_t width = 224;
   int64_t channels = 3;  ///< 3 RGB, 1 grey
-  int64_t rules = kPictureRules;
+  int64_t rules = kNewestRules;
   bool upright = true;  ///< turned as EXIF says
 };
 
