@@ -124,10 +124,8 @@ bool read_jpeg(JpegReader& reader, std::span<const uint8_t> file, const PictureR
 Image decode_jpeg(std::span<const uint8_t> file, const PictureReading& reading, const std::string& name) {
   JpegReader reader{.name = name};
   if (!read_jpeg(reader, file, reading))
-    throw user_error("{}: is a JPEG file {}: {}", name,
-                     is_unsupported(reader.manager.base.msg_code) ? "of a kind that cannot be read"
-                                                                  : "that is damaged or cut off",
-                     reader.manager.message.data());
+    throw(is_unsupported(reader.manager.base.msg_code) ? unsupported_picture : damaged_picture)(
+        name, "JPEG", reader.manager.message.data());
   return std::move(reader.image);
 }
 

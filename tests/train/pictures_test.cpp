@@ -183,10 +183,10 @@ TEST_F(RunOnPictures, ClassesOfOtherFoldersCountByName) {
 }
 
 TEST_F(RunOnPictures, SaysWhichFilesItIgnores) {
-  test::write_text(pictures_.path() / "dogs" / "x.webp", "x");
+  test::write_text(pictures_.path() / "dogs" / "x.heic", "x");
   fs::create_symlink("/nowhere/y.png", pictures_.path() / "dogs" / "y.png");
   run({});
-  EXPECT_TRUE(says(said_, "1 .webp; images are"));
+  EXPECT_TRUE(says(said_, "1 .heic; images are"));
   EXPECT_TRUE(
       says(said_, "1 link leads to nothing (" + (pictures_.path() / "dogs" / "y.png").string() + ")"));
 }

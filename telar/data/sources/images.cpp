@@ -44,9 +44,8 @@ std::string ignored_in(const std::string& folder) {
   std::vector<std::string> parts;
   for (const auto& [kind, count] : ignored.kinds) parts.push_back(fmt::format("{} {}", count, kind));
   if (!parts.empty())
-    text =
-        fmt::format("ignored in {}: {}; images are .jpg, .jpeg and .png files in the folder of their class\n",
-                    folder, fmt::join(parts, ", "));
+    text = fmt::format("ignored in {}: {}; images are files in the folder of their class that end with {}\n",
+                       folder, fmt::join(parts, ", "), picture_endings());
   if (!ignored.links.empty())
     text += fmt::format("ignored in {}: {}\n", folder, dangling_text(ignored.links));
   return text;
@@ -71,7 +70,7 @@ DatasetPtr image_input(const InputFile& file, const Attributes* options) {
 void register_images(SourceRegistry& registry) {
   registry.add(
       {.name = "images",
-       .summary = "JPEG and PNG files in one folder for each class",
+       .summary = "JPEG, PNG, WebP, GIF, BMP and TIFF files in one folder for each class",
        .unit = "images",
        .options = {path_option("path", "The folder with one subfolder per class."), test_path_option(),
                    samples_option("shape", std::vector<int64_t>{1, 28, 28}, {.least = 1, .most = 1 << 20},
@@ -90,7 +89,7 @@ void register_images(SourceRegistry& registry) {
            [](const Attributes& options) {
              return ignored_in(options.text("path")) + ignored_in(options.text("test_path"));
            },
-       .inputs = {.described = "a JPEG or PNG image",
+       .inputs = {.described = "a JPEG, PNG, WebP, GIF, BMP or TIFF image",
                   .recognises = [](const Bytes& file) { return image_format(file) != ImageFormat::unknown; },
                   .open = image_input}});
 }
