@@ -209,7 +209,7 @@ void add_predict(Verb& program) {
   verb.option("RUN", arguments->trained, "A run folder, or one of its checkpoints").required();
   verb.option(
       "INPUT", arguments->inputs,
-      "JPEG or PNG files, IDX images, .npy arrays; for a model trained on CSV, CSV tables without labels");
+      "JPEG, PNG, WebP, GIF, BMP or TIFF files, IDX images, .npy arrays; for a model trained on CSV, CSV tables without labels");
   add_overrides(verb, arguments->overrides);
   const Option from = verb.option(
       "--from", topic.from,

@@ -63,15 +63,23 @@ Image upright(Image image) {
 Image finished(Image image, const PictureReading& reading) {
   if (image.channels == 4) image = rgb_of_cmyk(image);
   if (image.channels > reading.channels) image = grey_of_rgb(image);
-  return reading.upright && reading.rules > 1 ? upright(std::move(image)) : image;
+  return reading.upright && reading.rules > kFirstRules ? upright(std::move(image)) : image;
 }
 
 }  // namespace
 
 ImageFormat image_format(std::span<const uint8_t> head) {
+  using std::string_view_literals::operator""sv;
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
-  if (text.starts_with("\xff\xd8\xff")) return ImageFormat::jpeg;
-  if (text.starts_with("\x89PNG\r\n\x1a\n")) return ImageFormat::png;
+  const auto begins = [&](std::string_view magic) { return text.starts_with(magic); };
+  if (begins("\xff\xd8\xff"sv)) return ImageFormat::jpeg;
+  if (begins("\x89PNG\r\n\x1a\n"sv)) return ImageFormat::png;
+  if (begins("RIFF"sv) && text.substr(0, 12).ends_with("WEBP"sv)) return ImageFormat::webp;
+  if (begins("GIF87a"sv) || begins("GIF89a"sv)) return ImageFormat::gif;
+  if (begins("II*\0"sv) || begins("MM\0*"sv) || begins("II+\0"sv) || begins("MM\0+"sv))
+    return ImageFormat::tiff;
+  // A table may begin with BM, but has no zeros where a BMP file has the size of its header.
+  if (begins("BM"sv) && text.size() > 17 && text.substr(15, 3) == "\0\0\0"sv) return ImageFormat::bmp;
   return ImageFormat::unknown;
 }
 
@@ -79,17 +87,32 @@ Image decode_image(std::span<const uint8_t> file, const PictureReading& reading,
   switch (image_format(file)) {
     case ImageFormat::jpeg: return finished(decode_jpeg(file, reading, name), reading);
     case ImageFormat::png:
-      return reading.rules == 1 ? decode_png_in_linear_light(file, reading.channels, name)
-                                : finished(decode_png(file, reading, name), reading);
+      return reading.rules == kFirstRules ? decode_png_in_linear_light(file, reading.channels, name)
+                                          : finished(decode_png(file, reading, name), reading);
+    case ImageFormat::webp: return finished(decode_webp(file, name), reading);
+    case ImageFormat::gif: return finished(decode_gif(file, name), reading);
+    case ImageFormat::bmp: return finished(decode_bmp(file, name), reading);
+    case ImageFormat::tiff: return finished(decode_tiff(file, name), reading);
     case ImageFormat::unknown: break;
   }
-  throw user_error("{}: is neither a JPEG nor a PNG file", name);
+  throw no_picture(name);
 }
 
-void check_image_size(uint32_t width, uint32_t height, const std::string& name) {
+Error no_picture(const std::string& name) {
+  return user_error("{}: is no JPEG, PNG, WebP, GIF, BMP or TIFF file", name);
+}
+
+Error damaged_picture(const std::string& name, const char* format, std::string_view how) {
+  return user_error("{}: is a {} file that is damaged or cut off: {}", name, format, how);
+}
+
+Error unsupported_picture(const std::string& name, const char* format, std::string_view why) {
+  return user_error("{}: is a {} file of a kind that cannot be read: {}", name, format, why);
+}
+
+void check_image_size(uint64_t width, uint64_t height, const std::string& name) {
   constexpr uint64_t kMost = uint64_t{1} << 28U;
-  // The readers' extents have 32 bits; their product fits.
-  if (width == 0 || height == 0 || uint64_t{width} * height > kMost) {
+  if (width == 0 || height == 0 || width > kMost || height > kMost || width * height > kMost) {
     throw user_error("{}: its header says {} x {} pixels; 1 to {} pixels are supported", name, width, height,
                      kMost);
   }

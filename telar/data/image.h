@@ -4,21 +4,19 @@
 #include <iosfwd>
 #include <span>
 #include <string>
+#include <string_view>
 
+#include "telar/core/error.h"
 #include "telar/data/files.h"
+#include "telar/data/reading_rules.h"
 
 namespace telar {
 
-/// The version of the rules by which pictures become numbers (docs/job.md). A run records it and keeps it.
-/// 1: until 2026-11 grey came from PNG files in linear light, alpha blended with black, gAMA counted, and
-/// EXIF orientation did not.
-inline constexpr int64_t kPictureRules = 2;
-
 /// How a picture is read.
 struct PictureReading {
-  int64_t channels = 3;           ///< 1 grey, 3 RGB
-  int64_t rules = kPictureRules;  ///< 1 or 2
-  bool upright = true;            ///< turned as its EXIF orientation says; not by rules 1
+  int64_t channels = 3;  ///< 1 grey, 3 RGB
+  int64_t rules = kNewestRules;
+  bool upright = true;  ///< turned as its EXIF orientation says; not by the first rules
 };
 
 /// A decoded picture: rows from top to bottom, `channels` bytes per pixel (1 grey, 3 RGB, and inside the
@@ -32,29 +30,43 @@ struct Image {
 };
 
 /// The format of a file, recognised by its first bytes.
-enum class ImageFormat : uint8_t { jpeg, png, unknown };
+enum class ImageFormat : uint8_t { jpeg, png, webp, gif, bmp, tiff, unknown };
 ImageFormat image_format(std::span<const uint8_t> head);
 
-/// Decodes a JPEG or PNG file. Its numbers are taken as they are stored: 16 bits are scaled linearly,
-/// gAMA and profiles are ignored, alpha is dropped, and grey is ITU-R 601 luma. Throws Error (user):
-/// neither of the two, damaged or cut off, more than 2^28 pixels.
+/// Decodes a picture file, of an animation or of several pages the first one. Its numbers are taken as they
+/// are stored: 16 bits are scaled linearly, gAMA and profiles are ignored, alpha is dropped, and grey is ITU-R
+/// 601 luma. Throws Error (user): none of the formats, of a kind that cannot be read, damaged or cut off, more
+/// than 2^28 pixels.
 Image decode_image(std::span<const uint8_t> file, const PictureReading& reading, const std::string& name);
 
 /// The decoders: grey files as grey or RGB, others as RGB or CMYK, not turned.
 Image decode_jpeg(std::span<const uint8_t> file, const PictureReading& reading, const std::string& name);
 Image decode_png(std::span<const uint8_t> file, const PictureReading& reading, const std::string& name);
-/// A PNG file by rules 1.
+Image decode_webp(std::span<const uint8_t> file, const std::string& name);
+Image decode_gif(std::span<const uint8_t> file, const std::string& name);
+Image decode_bmp(std::span<const uint8_t> file, const std::string& name);
+Image decode_tiff(std::span<const uint8_t> file, const std::string& name);
+/// A PNG file by the first rules.
 Image decode_png_in_linear_light(std::span<const uint8_t> file, int64_t channels, const std::string& name);
 
 /// The orientation in EXIF data, which are a TIFF file, perhaps behind "Exif"; 1 if there is none.
 int exif_orientation(std::span<const uint8_t> exif);
 
-/// Reads the header of a JPEG or PNG file, up to its size in pixels. Throws Error (user): neither of the
-/// two, empty, cut off within the header, or a size that is not valid; Error (run): the stream cannot be
-/// read.
+/// Reads the header of a picture file, up to its size in pixels. Throws Error (user): none of the formats,
+/// empty, cut off within the header, or a size that is not valid; Error (run): the stream cannot be read.
 void check_image_header(std::istream& file, const std::string& name);
+/// The same of the first bytes of a file.
+void check_webp_header(std::span<const uint8_t> head, const std::string& name);
+void check_bmp_header(std::span<const uint8_t> head, const std::string& name);
 
 /// Throws Error (user) when the picture is empty or too large to be valid.
-void check_image_size(uint32_t width, uint32_t height, const std::string& name);
+void check_image_size(uint64_t width, uint64_t height, const std::string& name);
+
+/// The error of a file that is none of the formats.
+Error no_picture(const std::string& name);
+/// "NAME: is a GIF file that is damaged or cut off: …".
+Error damaged_picture(const std::string& name, const char* format, std::string_view how);
+/// "NAME: is a GIF file of a kind that cannot be read: …".
+Error unsupported_picture(const std::string& name, const char* format, std::string_view why);
 
 }  // namespace telar

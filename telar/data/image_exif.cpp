@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "telar/data/image.h"
+#include "telar/data/image_tags.h"
 
 namespace telar {
 namespace {
@@ -19,10 +20,10 @@ class Tiff {
  public:
   explicit Tiff(std::span<const uint8_t> bytes) : bytes_(bytes), little_(begins_with(bytes, "II")) {}
 
-  uint32_t number(size_t at, size_t size) const {
+  uint64_t number(uint64_t at, uint64_t size) const {
     if (at > bytes_.size() || bytes_.size() - at < size) return 0;
-    uint32_t number = 0;
-    for (size_t i = 0; i < size; ++i) number = number << 8U | bytes_[little_ ? at + size - 1 - i : at + i];
+    uint64_t number = 0;
+    for (uint64_t i = 0; i < size; ++i) number = number << 8U | bytes_[little_ ? at + size - 1 - i : at + i];
     return number;
   }
 
@@ -33,22 +34,30 @@ class Tiff {
 
 }  // namespace
 
+std::optional<uint32_t> tiff_tag(std::span<const uint8_t> file, uint32_t tag) {
+  constexpr uint64_t kClassic = 42;
+  constexpr uint64_t kBig = 43;
+  constexpr uint64_t kShort = 3;
+  if (!begins_with(file, "II") && !begins_with(file, "MM")) return {};
+  const Tiff tiff(file);
+  const bool big = tiff.number(2, 2) == kBig;
+  if (!big && tiff.number(2, 2) != kClassic) return {};
+  const uint64_t room = big ? 8 : 4;  // of an offset, a count or a value
+  const uint64_t directory = tiff.number(room, room);
+  const uint64_t entries = std::min<uint64_t>(tiff.number(directory, big ? 8 : 2), file.size());
+  for (uint64_t entry = 0; entry < entries; ++entry) {  // tag, type, count, and the value or where it is
+    const uint64_t at = directory + (big ? 8 : 2) + entry * (4 + 2 * room);
+    if (tiff.number(at, 2) == tag)
+      return static_cast<uint32_t>(tiff.number(at + 4 + room, tiff.number(at + 2, 2) == kShort ? 2 : 4));
+  }
+  return {};
+}
+
 int exif_orientation(std::span<const uint8_t> exif) {
   constexpr uint32_t kOrientation = 0x0112;
-  constexpr uint32_t kShort = 3;
-  constexpr size_t kEntryBytes = 12;  // tag, type, count, and the value or where it is
   if (begins_with(exif, kExif)) exif = exif.subspan(kExif.size());
-  if (!begins_with(exif, {"II*\0", 4}) && !begins_with(exif, {"MM\0*", 4})) return 1;
-  const Tiff tiff(exif);
-  const size_t directory = tiff.number(4, 4);
-  const size_t entries = tiff.number(directory, 2);
-  for (size_t entry = 0; entry < entries; ++entry) {
-    const size_t at = directory + 2 + entry * kEntryBytes;
-    if (tiff.number(at, 2) != kOrientation) continue;
-    const uint32_t value = tiff.number(at + 8, tiff.number(at + 2, 2) == kShort ? 2 : 4);
-    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
-  }
-  return 1;
+  const uint32_t value = tiff_tag(exif, kOrientation).value_or(1);
+  return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
 }
 
 }  // namespace telar

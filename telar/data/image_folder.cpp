@@ -9,12 +9,16 @@
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/core/suggest.h"
 #include "telar/data/resize.h"
 
 namespace telar {
 namespace {
 
 namespace fs = std::filesystem;
+
+const std::vector<std::string> kPictureEndings = {".jpg", ".jpeg", ".png", ".webp",
+                                                  ".gif", ".bmp",  ".tif", ".tiff"};
 
 class ImageFolder : public Dataset {
  public:
@@ -81,9 +85,8 @@ void add_class(const fs::path& folder, PictureList& list) {
     if (is_dangling(entry)) links.push_back(entry.path().string());
   }
   if (list.files.size() == before) {
-    throw user_error(
-        "{}: this class has no pictures (.jpg, .jpeg or .png); every class needs at least one{}{}",
-        folder.string(), links.empty() ? "" : "; ", dangling_text(links));
+    throw user_error("{}: this class has no pictures ({}); every class needs at least one{}{}",
+                     folder.string(), picture_endings(), links.empty() ? "" : "; ", dangling_text(links));
   }
 }
 
@@ -107,11 +110,13 @@ void ignore(const fs::directory_entry& entry, IgnoredFiles& ignored) {
 
 }  // namespace
 
+std::string picture_endings() { return one_of(kPictureEndings); }
+
 bool is_picture(const fs::path& path) {
   std::string ending = path.extension().string();
   std::transform(ending.begin(), ending.end(), ending.begin(),
                  [](unsigned char c) { return std::tolower(c); });
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+  return std::ranges::find(kPictureEndings, ending) != kPictureEndings.end();
 }
 
 std::vector<fs::directory_entry> visible_entries(const fs::path& folder) {

@@ -32,18 +32,18 @@ struct PictureListing {
   ReadCheck reading = {};  ///< threads and progress
 };
 
-/// Lists the pictures (.jpg, .jpeg, .png) in one sub-folder per class. Classes are numbered in the order of
+/// Lists the pictures (is_picture()) in one sub-folder per class. Classes are numbered in the order of
 /// the folders' names, samples in the order of their paths. Hidden files and files with other extensions are
 /// skipped. Throws Error (user): no such folder, no class folders, a class without pictures, and if headers
-/// are checked, a file that is empty, neither JPEG nor PNG, or has a header that is damaged (the first one is
-/// named, all are counted); Error (run): a file cannot be opened or read.
+/// are checked, a file that is empty, no picture, or has a header that is damaged (the first one is named, all
+/// are counted); Error (run): a file cannot be opened or read.
 PictureListPtr list_pictures(const std::string& folder, const PictureListing& options = {});
 
 struct ImageFolderOptions {
   int64_t height = 224;  ///< every picture is resized to this; its aspect ratio is not kept
   int64_t width = 224;
   int64_t channels = 3;  ///< 3 RGB, 1 grey
-  int64_t rules = kPictureRules;
+  int64_t rules = kNewestRules;
   bool upright = true;  ///< turned as EXIF says
 };
 
@@ -56,12 +56,14 @@ DatasetPtr open_pictures(PictureListPtr list, const ImageFolderOptions& options)
 /// The files and folders in a folder that are not hidden, sorted.
 std::vector<std::filesystem::directory_entry> visible_entries(const std::filesystem::path& folder);
 
-/// Whether list_pictures() lists a file of this name: .jpg, .jpeg or .png, in any case.
+/// ".jpg, .jpeg, .png, .webp, .gif, .bmp, .tif or .tiff".
+std::string picture_endings();
+/// Whether list_pictures() lists a file of this name: one with such an ending, in any case.
 bool is_picture(const std::filesystem::path& path);
 
 /// What list_pictures() does not list.
 struct IgnoredFiles {
-  std::map<std::string, int64_t> kinds;  ///< files and folders by extension: {".webp", 12}
+  std::map<std::string, int64_t> kinds;  ///< files and folders by extension: {".heic", 12}
   std::vector<std::string> links;        ///< those that lead to nothing
 };
 

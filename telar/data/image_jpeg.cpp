@@ -39,7 +39,7 @@ bool loses_data(int warning, int64_t rules) {
     case JWRN_ARITH_BAD_CODE:
     case JWRN_MUST_RESYNC:
     case JWRN_EXTRANEOUS_DATA:
-    case JWRN_BOGUS_PROGRESSION: return rules > 1;
+    case JWRN_BOGUS_PROGRESSION: return rules > kFirstRules;
     default: return false;
   }
 }
@@ -68,8 +68,8 @@ struct JpegReader {
 J_COLOR_SPACE pixel_form(const jpeg_decompress_struct& info, const PictureReading& reading) {
   if (info.num_components == 4) return JCS_CMYK;
   if (reading.channels == 3) return JCS_RGB;
-  // By rules 1 also of a picture in colours: its stored luma, before red, green and blue are clipped.
-  return reading.rules == 1 || info.jpeg_color_space == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
+  // By the first rules also of a picture in colours: its stored luma, before red, green and blue are clipped.
+  return reading.rules == kFirstRules || info.jpeg_color_space == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
 }
 
 void allocate_pixels(JpegReader& reader) {
@@ -124,10 +124,8 @@ bool read_jpeg(JpegReader& reader, std::span<const uint8_t> file, const PictureR
 Image decode_jpeg(std::span<const uint8_t> file, const PictureReading& reading, const std::string& name) {
   JpegReader reader{.name = name};
   if (!read_jpeg(reader, file, reading))
-    throw user_error("{}: is a JPEG file {}: {}", name,
-                     is_unsupported(reader.manager.base.msg_code) ? "of a kind that cannot be read"
-                                                                  : "that is damaged or cut off",
-                     reader.manager.message.data());
+    throw(is_unsupported(reader.manager.base.msg_code) ? unsupported_picture : damaged_picture)(
+        name, "JPEG", reader.manager.message.data());
   return std::move(reader.image);
 }
 

@@ -14,10 +14,6 @@
 namespace telar {
 namespace {
 
-Error damaged_png(const std::string& name, const char* how) {
-  return user_error("{}: is a PNG file that is damaged or cut off: {}", name, how);
-}
-
 /// A PNG file while libpng reads it. Exceptions must not pass through C code: libpng's errors jump.
 struct PngReader {
   std::span<const uint8_t> rest;
@@ -103,7 +99,7 @@ Image decode_png(std::span<const uint8_t> file, const PictureReading& reading, c
   reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, on_png_error, on_png_warning);
   if (reader.png != nullptr) reader.info = png_create_info_struct(reader.png);
   if (reader.info == nullptr) throw std::bad_alloc();
-  if (!read_png(reader)) throw damaged_png(name, reader.message.data());
+  if (!read_png(reader)) throw damaged_picture(name, "PNG", reader.message.data());
   return std::move(reader.image);
 }
 
@@ -115,13 +111,13 @@ Image decode_png_in_linear_light(std::span<const uint8_t> file, int64_t channels
   png.version = PNG_IMAGE_VERSION;
   const std::unique_ptr<png_image, Free> guard(&png);
   if (png_image_begin_read_from_memory(&png, file.data(), file.size()) == 0)
-    throw damaged_png(name, png.message);
+    throw damaged_picture(name, "PNG", png.message);
   check_image_size(png.width, png.height, name);
   png.format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
   Image image{png.height, png.width, channels, Bytes(PNG_IMAGE_SIZE(png))};
   const png_color black{0, 0, 0};
   if (png_image_finish_read(&png, &black, image.pixels.data(), 0, nullptr) == 0)
-    throw damaged_png(name, png.message);
+    throw damaged_picture(name, "PNG", png.message);
   return image;
 }
 

@@ -28,6 +28,7 @@ struct SourceRequest {
   const Attributes& options;  ///< all options of the source
   uint64_t seed = 0;
   PictureListing listing = {};  ///< how files that are one sample each are read
+  int64_t rules = kNewestRules;
 };
 
 /// A file of samples to predict.
@@ -36,6 +37,7 @@ struct InputFile {
   Bytes bytes;     ///< decompressed if it was gzip
   Shape features;  ///< that the model takes
   DType dtype = DType::f32;
+  int64_t rules = kNewestRules;      ///< those of the model
   bool bytes_are_fractions = false;  ///< as of the model's own source (SourceType)
   /// Receives sentences for the user on how the file was understood; may be empty.
   std::function<void(const std::string&)> note = {};

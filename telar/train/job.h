@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "telar/core/attributes.h"
+#include "telar/data/reading_rules.h"
 #include "telar/train/worker_policy.h"
 
 namespace telar {
@@ -32,12 +33,6 @@ struct ModelJob {
 /// `data.threads` of a job that leaves their number to loader_threads().
 inline constexpr int64_t kAutomaticThreads = -1;
 
-/// The versions of the rules by which samples are read. A model is tested and predicts by those of its
-/// training.
-inline constexpr int64_t kFirstRules = 1;
-inline constexpr int64_t kExactRules = 2;  ///< numbers are f64 until they are normalised
-inline constexpr int64_t kNewestRules = kExactRules;
-
 /// The source of the samples and how they are prepared. docs/job.md lists the keys of each source.
 struct DataJob {
   std::string source;
@@ -57,7 +52,7 @@ struct DataJob {
   int64_t cache_mb = 4096;
   int64_t threads = kAutomaticThreads;
   int64_t prefetch = 4;
-  int64_t rules = kNewestRules;  ///< of reading samples, no key of a job: a run keeps its own (samples.json)
+  int64_t rules = kNewestRules;  ///< no key of a job: a run keeps its own (samples.json)
 };
 
 /// A number that the job does not give, before the reader fills in a default that depends on other keys.

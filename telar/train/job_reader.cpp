@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/io/text_file.h"
+#include "telar/train/checkpoint.h"
 #include "telar/train/job_checks.h"
 #include "telar/train/job_keys.h"
 #include "telar/train/job_model.h"
 #include "telar/train/job_strategy.h"
+#include "telar/train/job_value.h"
+#include "telar/train/sample_file.h"
 
 namespace telar {
 
@@ -164,18 +168,58 @@ std::string open_sections(const std::string& path, const std::string& before) {
   return lines;
 }
 
-}  // namespace
+/// Takes `data.rules` out of the job of a run: for some time it was a key.
+std::optional<int64_t> take_former_rules(JobNode& root) {
+  JobNode* data = root.find("data");
+  JobNode* node = data == nullptr ? nullptr : data->find("rules");
+  if (node == nullptr) return std::nullopt;
+  int64_t rules = 0;
+  read_value(*node, "data.rules", {.least = kFirstRules, .most = kNewestRules}, rules);
+  std::erase_if(data->entries, [](const JobEntry& entry) { return entry.key == "rules"; });
+  return rules;
+}
 
-Job parse_job(const std::string& text, const std::string& source, const std::vector<std::string>& overrides) {
-  JobNode root = parse_job_node(text, source);
+bool is_of_run(const std::filesystem::path& job) {
+  const std::filesystem::path folder = job.parent_path();
+  return job.filename() == "job.yaml" && std::filesystem::exists(folder / "samples.json") &&
+         (std::filesystem::exists(folder / "state.json") ||
+          std::filesystem::is_directory(folder / "checkpoints"));
+}
+
+/// The rules of the run or checkpoint whose job this is; the newest if it is of none.
+int64_t rules_of(JobNode& root, const std::filesystem::path& job) {
+  if (!is_of_run(job)) return kNewestRules;
+  const std::filesystem::path samples = job.parent_path() / "samples.json";
+  if (const auto former = take_former_rules(root)) return *former;
+  return sample_rules_from_json(read_checkpoint_text(samples), samples.string());
+}
+
+Job read_node(JobNode& root, const std::string& source, const std::vector<std::string>& overrides) {
   for (const std::string& assignment : overrides) apply_override(root, assignment);
   return Reader(root, source).read();
 }
 
+}  // namespace
+
+Job parse_job(const std::string& text, const std::string& source, const std::vector<std::string>& overrides) {
+  JobNode root = parse_job_node(text, source);
+  return read_node(root, source, overrides);
+}
+
 Job read_job(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  Job job = parse_job(read_text_file(path, "the job"), path == "-" ? "stdin" : path.string(), overrides);
+  const std::string source = path == "-" ? "stdin" : path.string();
+  JobNode root = parse_job_node(read_text_file(path, "the job"), source);
+  const int64_t rules = rules_of(root, path);
+  Job job = read_node(root, source, overrides);
+  job.data.rules = rules;
   if (job.name.empty()) job.name = std::filesystem::is_regular_file(path) ? run_name_of(path) : "job";
   return job;
+}
+
+Job changed_job(const Job& job, const std::string& source, const std::vector<std::string>& overrides) {
+  Job changed = parse_job(job_text(job), source, overrides);
+  changed.data.rules = job.data.rules;
+  return changed;
 }
 
 std::string job_text(const Job& job) {

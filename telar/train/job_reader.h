@@ -16,8 +16,12 @@ namespace telar {
 Job parse_job(const std::string& text, const std::string& source,
               const std::vector<std::string>& overrides = {});
 
-/// The same from a file, a pipe, or "-", the standard input. A job without a name is named after its file.
+/// The same from a file, a pipe, or "-", the standard input. A job without a name is named after its file. That
+/// of a run or checkpoint has the rules by which it reads samples, others the newest.
 Job read_job(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
+
+/// A job with other values, read by the same rules. `source` is for messages. Throws Error (user).
+Job changed_job(const Job& job, const std::string& source, const std::vector<std::string>& overrides);
 
 /// The complete job as YAML; parse_job() reads it back as the same job.
 std::string job_text(const Job& job);

@@ -30,6 +30,7 @@ DatasetPtr open_raw(const Trained& trained, const std::string& path,
                  .bytes = read_unpacked(path),
                  .features = trained.spec.features,
                  .dtype = trained.spec.dtype,
+                 .rules = trained.job.data.rules,
                  .note = note};
   file.bytes_are_fractions = own.bytes_are_fractions && own.bytes_are_fractions(trained.job.data.options);
   for (const SourceType& type : source_types()) {

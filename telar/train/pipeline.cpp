@@ -29,7 +29,7 @@ DatasetPtr in_cache(const DataJob& data, DatasetPtr images) {
 }
 
 OpenedSource open_part(const DataJob& data, uint64_t seed, const PictureListing& listing, Split part) {
-  return source_type(data.source).open({.options = data.options, .seed = seed, .listing = listing}, part);
+  return source_type(data.source).open({data.options, seed, listing, data.rules}, part);
 }
 
 /// The samples of a training source, without those set aside for the test, which `validation` holds.
@@ -140,7 +140,7 @@ DatasetPtr normalise(const DataJob& data, DatasetPtr samples) {
   if (!wants_normalising(data, samples->spec()) || data.mean.empty())
     return without_width(std::move(samples));
   return normalised(std::move(samples), data.mean, data.std,
-                    data.rules < kExactRules ? Normalising::rounded : Normalising::exact);
+                    data.rules == kFirstRules ? Normalising::rounded : Normalising::exact);
 }
 
 PictureListing picture_listing(const DataJob& data, const SampleChecks* checks) {

@@ -45,6 +45,7 @@ Job job_of_topic(const Trained& trained) {
   job.data.options.set("brokers", "");
   job.data.options.set("shape", trained.spec.features.dims());
   job.data.options.set("classes", trained.spec.classes);
+  job.data.rules = trained.job.data.rules;
   job.data.normalise = trained.job.data.normalise;
   job.data.mean = trained.job.data.mean;
   job.data.std = trained.job.data.std;
@@ -61,7 +62,7 @@ DataJob data_of(const Trained& trained, const PredictTopicRequest& request, cons
        {"topic=" + quoted(request.from), "group=" + quoted(group), std::string("order=arrival"),
         std::string("end=never"), std::string("start=earliest")})
     overrides.push_back("data." + own);
-  return parse_job(job_text(job_of_topic(trained)), "the data of the run", overrides).data;
+  return changed_job(job_of_topic(trained), "the data of the run", overrides).data;
 }
 
 /// "telar-fashion-1-events", of the run's folder or the checkpoint that was given.

@@ -7,9 +7,9 @@
 #include "telar/core/error.h"
 #include "telar/io/json_fields.h"
 #include "telar/train/job_changes.h"
+#include "telar/train/job_reader.h"
 #include "telar/train/job_stream.h"
 #include "telar/train/job_workers.h"
-#include "telar/train/run_job.h"
 
 namespace telar {
 
@@ -110,7 +110,7 @@ std::optional<ResumePoint> resume_point(const ResumeRequest& request) {
   std::optional<FoundCheckpoint> found = newest_checkpoint(request.folder.checkpoints());
   const fs::path job_file = found ? found->path / "job.yaml" : request.folder.job();
   if (!found && !fs::exists(job_file)) return std::nullopt;
-  const Job before = read_run_job(job_file);
+  const Job before = read_job(job_file);
   const std::vector<JobChange> changes = job_changes(before, request.job);
   refuse_changes(request, changes);
   if (!found) return std::nullopt;

@@ -10,16 +10,13 @@
 #include <vector>
 
 #include "telar/core/error.h"
-#include "telar/data/image.h"
 #include "telar/observe/process.h"
-#include "telar/train/checkpoint.h"
 #include "telar/train/job_memory.h"
+#include "telar/train/job_reader.h"
 #include "telar/train/job_report.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/job_stream.h"
 #include "telar/train/run_folder.h"
-#include "telar/train/run_job.h"
-#include "telar/train/sample_file.h"
 #include "telar/train/spread_data.h"
 
 namespace telar {
@@ -32,7 +29,6 @@ class DataOpening {
 
   RunData run() {
     keep_reading();
-    if (leaves_rules_open(job_.data)) settle_rules();
     data_.data = opened();
     say_remarks();
     if (leads() && options_.warn) std::ranges::for_each(data_.data.notes, options_.warn);
@@ -43,8 +39,9 @@ class DataOpening {
   using Clock = std::chrono::steady_clock;
 
   /// A run that is resumed reads samples as before: by the same rules, with the means and deviations that its
-  /// weights fit.
+  /// weights fit. A new one has the newest rules.
   void keep_reading() {
+    job_.data.rules = kNewestRules;
     if (!options_.resume) return;
     std::string text = leads() ? reading_before() : "";
     if (options_.processes != nullptr) options_.processes->broadcast(text);
@@ -62,11 +59,7 @@ class DataOpening {
     if (!folder || !std::filesystem::exists(*folder / "samples.json")) return "";
     try {
       const DataJob before = read_job(*folder / "job.yaml").data;
-      const std::string samples = (*folder / "samples.json").string();
-      return nlohmann::json{{"rules", sample_rules_from_json(read_checkpoint_text(samples), samples)},
-                            {"mean", before.mean},
-                            {"std", before.std}}
-          .dump();
+      return nlohmann::json{{"rules", before.rules}, {"mean", before.mean}, {"std", before.std}}.dump();
     } catch (const Error&) {
       return "";
     }
@@ -116,16 +109,7 @@ class DataOpening {
   /// Of the run that is resumed.
   std::optional<Job> job_before() const {
     const auto folder = options_.resume && leads() ? RunFolder::find(job_) : std::nullopt;
-    return folder ? std::optional(read_run_job(*folder / "job.yaml")) : std::nullopt;
-  }
-
-  /// A run keeps the rules by which it has read its pictures; a new one has the newest.
-  void settle_rules() {
-    const std::optional<Job> before = job_before();
-    const bool kept = before && before->data.options.has("rules");
-    std::string rules = std::to_string(kept ? before->data.options.integer("rules") : kPictureRules);
-    if (options_.processes != nullptr) options_.processes->broadcast(rules);
-    job_.data.options.set("rules", int64_t{std::stoi(rules)});
+    return folder ? std::optional(read_job(*folder / "job.yaml")) : std::nullopt;
   }
 
   /// Of the files of this process, or of all processes if each has its own.

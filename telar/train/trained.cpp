@@ -16,10 +16,10 @@
 #include "telar/train/job_devices.h"
 #include "telar/train/job_loader.h"
 #include "telar/train/job_memory.h"
+#include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/run_folder.h"
-#include "telar/train/run_job.h"
 #include "telar/train/sample_file.h"
 
 namespace telar {
@@ -33,7 +33,7 @@ bool names_devices(const std::string& override) {
 /// The job as run, moved to devices that this machine has.
 Job job_to_compute(const std::filesystem::path& file, std::vector<std::string> overrides,
                    const std::function<void(const std::string&)>& warn) {
-  const Job as_run = read_run_job(file);
+  const Job as_run = read_job(file);
   if (std::none_of(overrides.begin(), overrides.end(), names_devices)) {
     std::vector<std::string> devices = as_run.strategy.devices;
     if (uses_servers(as_run)) devices.resize(1);  // the others belong to other workers
@@ -50,9 +50,9 @@ Job job_to_compute(const std::filesystem::path& file, std::vector<std::string> o
   if (as_run.training.precision == "tf32") {
     std::vector<std::string> in_f32 = {"training.precision=f32"};
     in_f32.insert(in_f32.end(), overrides.begin(), overrides.end());
-    if (has_processor(read_run_job(file, in_f32).strategy)) overrides = std::move(in_f32);
+    if (has_processor(read_job(file, in_f32).strategy)) overrides = std::move(in_f32);
   }
-  Job job = read_run_job(file, overrides);
+  Job job = read_job(file, overrides);
   job.strategy.gpu_exchange = "host";  // no gradients are exchanged, so NCCL is not needed
   return job;
 }
@@ -104,9 +104,7 @@ Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
   if (warn) std::for_each(found.warnings.begin(), found.warnings.end(), warn);
   trained.job = job_to_compute(trained.checkpoint / "job.yaml", overrides, warn);
   const auto samples = trained.checkpoint / "samples.json";
-  const std::string text = read_checkpoint_text(samples);
-  trained.spec = sample_spec_from_json(text, samples.string());
-  trained.job.data.rules = sample_rules_from_json(text, samples.string());
+  trained.spec = sample_spec_from_json(read_checkpoint_text(samples), samples.string());
   require_memory_of_state(trained.job, trained.spec);
   trained.session = job_session(trained.job, trained.spec, nullptr, {.say = {}, .warn = warn});
   load_parameters(trained.checkpoint, *trained.session);

@@ -48,7 +48,7 @@ void require_fit(const Trained& trained, const SampleSpec& given);
 std::vector<float> predict(const Trained& trained, const Dataset& data);
 std::vector<float> predict(const Trained& trained, const Batch& batch);
 
-/// Opens samples to predict from a file: a JPEG or PNG image (resized to the model's size), IDX images, a
+/// Opens samples to predict from a file: a picture (resized to the model's size), IDX images, a
 /// .npy array or a CSV table of features. The content determines the format. They are normalised as in
 /// training. Columns are found by their names in training. `note` receives sentences on how the file was
 /// understood. Throws Error (user) if the samples do not fit the model.

@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 /// The job on this host.
 Job job_here(const ClusterDescription& description, const std::vector<std::string>& overrides) {
-  return parse_job(job_text(description.job), "the coordinator's job", overrides);
+  return changed_job(description.job, "the coordinator's job", overrides);
 }
 
 /// The training samples of a worker, and the parts of them that it leases.

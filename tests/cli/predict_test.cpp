@@ -102,7 +102,7 @@ TEST_F(Predict, RefusesDataThatDoesNotFit) {
   write_text(folder_ / "text.txt", "a picture");
   EXPECT_TRUE(says(telar("predict run wide.npy").err, "[1, 28, 29]; the model takes [1, 28, 28]"));
   EXPECT_TRUE(says(telar("predict run half.png").err, "half.png"));
-  EXPECT_TRUE(says(telar("predict run text.txt").err, "a JPEG or PNG image"));
+  EXPECT_TRUE(says(telar("predict run text.txt").err, "a JPEG, PNG, WebP, GIF, BMP or TIFF image"));
   EXPECT_TRUE(says(telar("predict run nowhere.png").err, "nowhere.png"));
   for (const char* file : {"wide.npy", "half.png", "text.txt", "nowhere.png"}) {
     EXPECT_EQ(telar(std::string("predict run ") + file).code, 2) << file;

@@ -98,8 +98,8 @@ TEST(ImageFolder, RejectsFilesThatAreNotImagesWhenOpened) {
   expect_error(open, {"cats", "no pictures"});
   folder.write("cats/a.jpg", Bytes{});
   expect_error(open, {"a.jpg", "empty"});
-  folder.write("cats/a.jpg", Bytes{'G', 'I', 'F', '8', '9', 'a'});
-  expect_error(open, {"a.jpg", "neither a JPEG nor a PNG"});
+  folder.write("cats/a.jpg", Bytes{'B', 'M', 'I', ',', 'a', 'g', 'e'});
+  expect_error(open, {"a.jpg", "no JPEG, PNG, WebP, GIF, BMP or TIFF file"});
   folder.write("cats/a.jpg", png_of(plain(4, 4, 1, 2, 3)));
   EXPECT_NO_THROW(open());
   expect_error([&] { open_image_folder(folder.path(), {.height = 0, .width = 8}); }, {"0 x 8"});
@@ -180,13 +180,13 @@ TEST(ImageFolder, AFileThatCannotBeReadIsNoDamagedImage) {
 TEST(ImageFolder, CountsTheFilesThatItIgnores) {
   const TempFolder folder;
   for (const char* name :
-       {"cats/a.webp", "cats/b.webp", "dogs/notes.txt", "dogs/more/x.jpg", "README", "cats/.git"})
+       {"cats/a.heic", "cats/b.heic", "dogs/notes.txt", "dogs/more/x.jpg", "README", "cats/.git"})
     folder.write(name, Bytes{'x'});
   folder.write("dogs/a.jpg", jpeg_of(plain(4, 4, 1, 2, 3)));
   std::filesystem::create_symlink("/nowhere/a.jpg", folder.path("cats/c.jpg"));
   const IgnoredFiles ignored = ignored_files(folder.path());
   EXPECT_EQ(ignored.kinds, (std::map<std::string, int64_t>{
-                               {".txt", 1}, {".webp", 2}, {"folders", 1}, {"without extension", 1}}));
+                               {".txt", 1}, {".heic", 2}, {"folders", 1}, {"without extension", 1}}));
   EXPECT_EQ(dangling_text(ignored.links),
             fmt::format("1 link leads to nothing ({})", folder.path("cats/c.jpg")));
   expect_error([&] { list_pictures(folder.path()); },

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "data/support.h"
 #include "support/pictures.h"
@@ -58,6 +59,78 @@ TEST(Pictures, HaveThePixelsThatPillowReads) {
         ASSERT_LE(std::abs(image.pixels[i] - right[i]), 1) << name << ", " << channels << ", byte " << i;
     }
   }
+}
+
+std::string format_of(const std::string& name) {
+  const std::map<std::string, std::string> formats = {{"png", "PNG"}, {"jpeg", "JPEG"}, {"webp", "WebP"},
+                                                      {"gif", "GIF"}, {"bmp", "BMP"},   {"tiff", "TIFF"}};
+  return formats.at(name.substr(name.find('.') + 1));
+}
+
+TEST(Pictures, AreRefusedWhereverTheyAreCutOff) {
+  const nlohmann::json all = pictures();
+  for (const auto& [name, picture] : all.items()) {
+    const Bytes file = hex_bytes(picture["file"]);
+    std::istringstream whole(std::string(file.begin(), file.end()));
+    EXPECT_NO_THROW(check_image_header(whole, name));
+    size_t refused = 0;
+    for (size_t kept = 20; kept < file.size(); ++kept) {
+      try {
+        decode_image(std::span(file).first(kept), {}, name);
+      } catch (const Error& error) {
+        ++refused;
+        EXPECT_EQ(error.kind(), Error::Kind::user);
+        EXPECT_TRUE(says(error.what(), "is a " + format_of(name) + " file") ||
+                    says(error.what(), "its header says"))
+            << error.what();
+      }
+      std::istringstream stream(std::string(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(kept)));
+      try {
+        check_image_header(stream, name);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), Error::Kind::user);
+      }
+    }
+    // What is behind the pixels may be missing: the end of a GIF file, the filling of a BMP file.
+    const bool has_others = name == "animation.gif" || name == "pages.tiff";
+    EXPECT_GE(refused + (has_others ? file.size() / 3 * 2 : 8), file.size() - 20) << name;
+  }
+}
+
+/// A fixture with other bytes behind the first `mark`.
+Bytes changed(const std::string& name, const Bytes& mark, const Bytes& bytes) {
+  Bytes file = hex_bytes(pictures()[name]["file"]);
+  const auto found = std::search(file.begin(), file.end(), mark.begin(), mark.end());
+  EXPECT_NE(found, file.end()) << name;
+  std::ranges::copy(bytes, found + static_cast<std::ptrdiff_t>(mark.size()));
+  return file;
+}
+
+TEST(Pictures, OfImpossibleSizeAreRefusedBeforeTheyAreDecoded) {
+  const Bytes huge = {0xff, 0xff, 0xff, 0x3f};
+  const std::vector<std::pair<std::string, Bytes>> files = {
+      {"BMP", changed("24.bmp", {40, 0, 0, 0}, huge)},
+      {"BMP", changed("24.bmp", {40, 0, 0, 0, 7, 0, 0, 0}, {0, 0, 0, 0x80})},
+      {"GIF", changed("part.gif", {'a'}, {0xff, 0xff, 0xff, 0xff})},
+      {"WebP", changed("part.webp", {'V', 'P', '8', 'X', 10, 0, 0, 0, 0x12, 0, 0, 0},
+                       {0xff, 0x7f, 0, 0xff, 0x7f, 0})},
+      {"TIFF", changed("strips.tiff", {0, 1, 4, 0, 1, 0, 0, 0}, huge)}};
+  for (const auto& [name, file] : files) {
+    expect_error([&] { decode_image(file, {}, name); }, {name + ": its header says"});
+    std::istringstream stream(std::string(file.begin(), file.end()));
+    expect_error([&] { check_image_header(stream, name); }, {name + ": its header says"});
+  }
+}
+
+TEST(Pictures, OfKindsThatCannotBeReadAreNotCalledDamaged) {
+  const auto refused = [](const Bytes& file, const char* why) {
+    expect_error([&] { decode_image(file, {}, "it"); },
+                 {"it: is a ", " file of a kind that cannot be read: ", why});
+  };
+  refused(changed("24.bmp", {24, 0}, {4}), "24 bits a pixel, compression 4");
+  refused(changed("16_565.bmp", {0, 0xf8, 0, 0}, {0xe1, 7}), "not side by side");
+  refused(changed("24.bmp", {26 + 28, 0, 0, 0}, {77}), "a header of 77 bytes");
+  refused(changed("grey_16.tiff", {2, 1, 3, 0, 1, 0, 0, 0}, {12}), "12");
 }
 
 TEST(Pictures, StayAsTheyAreStoredIfTheJobSaysSo) {

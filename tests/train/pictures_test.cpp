@@ -43,13 +43,13 @@ class RunOnPictures : public testing::Test {
   fs::path path() const { return folder_ / "run"; }
   Trained trained() const { return load_trained(path(), false); }
 
-  /// Makes the run one of a version that had no data.rules and no data.orientation.
-  void forget_rules() const {
-    forget_keys(path() / "job.yaml");
+  /// Makes the run one of an older version, which had the rules in its job, or nowhere.
+  void make_older(const std::string& rules_in_job) const {
+    make_older_files(path(), rules_in_job);
     for (const fs::directory_entry& checkpoint : fs::directory_iterator(path() / "checkpoints")) {
-      forget_keys(checkpoint.path() / "job.yaml");
+      make_older_files(checkpoint.path(), rules_in_job);
       auto json = nlohmann::json::parse(test::read_text(checkpoint.path() / "state.json"));
-      json.at("files").erase("job.yaml");
+      for (const char* file : {"job.yaml", "samples.json"}) json.at("files").erase(file);
       json.erase("crc32");
       test::write_text(checkpoint.path() / "state.json", json.dump());
     }
@@ -81,35 +81,59 @@ class RunOnPictures : public testing::Test {
   std::string said_;
 
  private:
-  static void forget_keys(const fs::path& job) {
-    std::string kept;
-    std::istringstream lines(test::read_text(job));
+  static void make_older_files(const fs::path& folder, const std::string& rules_in_job) {
+    auto samples = nlohmann::json::parse(test::read_text(folder / "samples.json"));
+    samples.erase("rules");
+    test::write_text(folder / "samples.json", samples.dump());
+    std::string job;
+    std::istringstream lines(test::read_text(folder / "job.yaml"));
     for (std::string line; std::getline(lines, line);)
-      if (!says(line, "  rules: ") && !says(line, "  orientation: ")) kept += line + "\n";
-    test::write_text(job, kept);
+      job += says(line, "  orientation: ") || says(line, "  rules: ") ? rules_in_job : line + "\n";
+    test::write_text(folder / "job.yaml", job);
   }
 };
 
 TEST_F(RunOnPictures, RecordsTheRulesByWhichItReadsThem) {
   run({});
-  EXPECT_TRUE(says(test::read_text(path() / "job.yaml"), "rules: 2\n"));
+  EXPECT_TRUE(says(test::read_text(path() / "samples.json"), "\"rules\": 2"));
+  EXPECT_FALSE(says(test::read_text(path() / "job.yaml"), "rules"));
   const std::string alpha = picture("rgba.png");  // its first pixel is white and transparent
   EXPECT_GT(values(trained(), alpha)[0], 0.9F);
+  expect_error([&] { run({"data.rules=1"}); }, {"unknown key 'data.rules'"});
 }
 
 TEST_F(RunOnPictures, AnOlderRunKeepsItsRules) {
-  run({"data.rules=1"});
-  forget_rules();
-  ASSERT_FALSE(says(test::read_text(path() / "job.yaml"), "rules"));
-  EXPECT_LT(values(trained(), picture("rgba.png"))[0], 0.1F);
-  run({"training.epochs=2"}, true);
-  EXPECT_TRUE(says(test::read_text(path() / "job.yaml"), "rules: 1\n"));
-  EXPECT_EQ(trained().job.data.options.integer("rules"), 1);
-  expect_error(
-      [&] {
-        run({"training.epochs=3", "data.rules=2"}, true);
-      },
-      {"data.rules: 1 → 2", "cannot change"});
+  for (const char* in_job : {"", "  rules: 1\n"}) {
+    fs::remove_all(path());
+    run({});
+    make_older(in_job);
+    EXPECT_LT(values(trained(), picture("rgba.png"))[0], 0.1F) << in_job;
+    run({"training.epochs=2"}, true);
+    EXPECT_TRUE(says(test::read_text(path() / "samples.json"), "\"rules\": 1")) << in_job;
+    EXPECT_FALSE(says(test::read_text(path() / "job.yaml"), "rules")) << in_job;
+    EXPECT_LT(values(trained(), picture("rgba.png"))[0], 0.1F) << in_job;
+  }
+}
+
+TEST_F(RunOnPictures, TheRulesInAnOlderJobCount) {
+  run({});
+  make_older("  rules: 2\n");
+  EXPECT_GT(values(trained(), picture("rgba.png"))[0], 0.9F);
+  EXPECT_EQ(read_job(path() / "job.yaml").data.rules, 2);
+  expect_error([&] { read_job(path() / "job.yaml", {"data.rules=1"}); }, {"unknown key 'data.rules'"});
+  const fs::path alone = folder_ / "job.yaml";
+  fs::copy(path() / "job.yaml", alone);
+  expect_error([&] { read_job(alone); }, {"job.yaml:", "unknown key 'data.rules'"});
+  make_older("  rules: 7\n");
+  expect_error([&] { read_job(path() / "job.yaml"); }, {"data.rules is '7'", "at least 1 and at most 2"});
+}
+
+TEST_F(RunOnPictures, AJobWithOtherValuesHasTheSameRules) {
+  run({});
+  make_older("");
+  const Job changed = changed_job(trained().job, "here", {"training.epochs=3"});
+  EXPECT_EQ(changed.training.epochs, 3);
+  EXPECT_EQ(changed.data.rules, 1);
 }
 
 TEST_F(RunOnPictures, BytesToPredictAreReadAsItsOwn) {
@@ -159,10 +183,10 @@ TEST_F(RunOnPictures, ClassesOfOtherFoldersCountByName) {
 }
 
 TEST_F(RunOnPictures, SaysWhichFilesItIgnores) {
-  test::write_text(pictures_.path() / "dogs" / "x.webp", "x");
+  test::write_text(pictures_.path() / "dogs" / "x.heic", "x");
   fs::create_symlink("/nowhere/y.png", pictures_.path() / "dogs" / "y.png");
   run({});
-  EXPECT_TRUE(says(said_, "1 .webp; images are"));
+  EXPECT_TRUE(says(said_, "1 .heic; images are"));
   EXPECT_TRUE(
       says(said_, "1 link leads to nothing (" + (pictures_.path() / "dogs" / "y.png").string() + ")"));
 }

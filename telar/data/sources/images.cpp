@@ -11,12 +11,6 @@ namespace telar {
 
 namespace {
 
-/// The rules of a job, or of a run. 0: a run has yet to decide.
-int64_t rules_of(const Attributes& options) {
-  const int64_t rules = options.integer("rules");
-  return rules == 0 ? kPictureRules : rules;
-}
-
 bool turns(const Attributes& options) { return options.text("orientation") == "exif"; }
 
 OpenedSource open_folder(const SourceRequest& request, Split part) {
@@ -27,7 +21,7 @@ OpenedSource open_folder(const SourceRequest& request, Split part) {
   DatasetPtr samples = open_pictures(list, {.height = shape[1],
                                             .width = shape[2],
                                             .channels = shape[0],
-                                            .rules = rules_of(request.options),
+                                            .rules = request.rules,
                                             .upright = turns(request.options)});
   return {std::move(samples), std::move(list)};
 }
@@ -50,9 +44,8 @@ std::string ignored_in(const std::string& folder) {
   std::vector<std::string> parts;
   for (const auto& [kind, count] : ignored.kinds) parts.push_back(fmt::format("{} {}", count, kind));
   if (!parts.empty())
-    text =
-        fmt::format("ignored in {}: {}; images are .jpg, .jpeg and .png files in the folder of their class\n",
-                    folder, fmt::join(parts, ", "));
+    text = fmt::format("ignored in {}: {}; images are files in the folder of their class that end with {}\n",
+                       folder, fmt::join(parts, ", "), picture_endings());
   if (!ignored.links.empty())
     text += fmt::format("ignored in {}: {}\n", folder, dangling_text(ignored.links));
   return text;
@@ -64,11 +57,7 @@ DatasetPtr image_input(const InputFile& file, const Attributes* options) {
     throw user_error("{} is an image, but the model takes samples of shape {}", file.path, wanted.str());
   }
   std::vector<float> planes(static_cast<size_t>(wanted.elements()));
-  PictureReading reading{.channels = wanted[0]};
-  if (options != nullptr) {
-    reading.rules = rules_of(*options);
-    reading.upright = turns(*options);
-  }
+  const PictureReading reading{wanted[0], file.rules, options == nullptr || turns(*options)};
   resize_to_planes(decode_image(file.bytes, reading, file.path), wanted[1], wanted[2], planes);
   SampleSpec spec;
   spec.features = wanted;
@@ -81,17 +70,14 @@ DatasetPtr image_input(const InputFile& file, const Attributes* options) {
 void register_images(SourceRegistry& registry) {
   registry.add(
       {.name = "images",
-       .summary = "JPEG and PNG files in one folder for each class",
+       .summary = "JPEG, PNG, WebP, GIF, BMP and TIFF files in one folder for each class",
        .unit = "images",
        .options = {path_option("path", "The folder with one subfolder per class."), test_path_option(),
                    samples_option("shape", std::vector<int64_t>{1, 28, 28}, {.least = 1, .most = 1 << 20},
                                   "[channels, height, width] of a sample; images are resized to it."),
                    samples_option("orientation", std::string("exif"), {.choices = {"exif", "file"}},
                                   "exif: images are turned upright as their EXIF orientation says. file: "
-                                  "their rows and columns stay as they are stored."),
-                   samples_option("rules", int64_t{0}, {.least = 0, .most = kPictureRules},
-                                  "Version of the rules by which pixels become numbers (see below). 0: of a "
-                                  "new run the newest, of a run that is resumed its own.")},
+                                  "their rows and columns stay as they are stored.")},
        .paths = {"path", "test_path"},
        .test_paths = {"test_path"},
        .test_by_user = true,
@@ -103,7 +89,7 @@ void register_images(SourceRegistry& registry) {
            [](const Attributes& options) {
              return ignored_in(options.text("path")) + ignored_in(options.text("test_path"));
            },
-       .inputs = {.described = "a JPEG or PNG image",
+       .inputs = {.described = "a JPEG, PNG, WebP, GIF, BMP or TIFF image",
                   .recognises = [](const Bytes& file) { return image_format(file) != ImageFormat::unknown; },
                   .open = image_input}});
 }

@@ -185,8 +185,7 @@ OpenedSource open_test_of(const SourceRequest& request, Split part) {
     }
   }
   const Attributes all = completed("source '" + name + "'", type.options, given);
-  OpenedSource opened =
-      type.open({.options = all, .seed = request.seed, .listing = request.listing}, Split::test);
+  OpenedSource opened = type.open({all, request.seed, request.listing, request.rules}, Split::test);
   if (opened.samples == nullptr)
     throw user_error("data.test_source is {}, whose test samples are in a file; name it as data.test_path",
                      name);
