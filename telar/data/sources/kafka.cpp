@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/data/image.h"
 #include "telar/data/source.h"
 #include "telar/data/stream_batches.h"
 #include "telar/data/stream_start.h"
@@ -178,7 +179,8 @@ OpenedSource open_test_of(const SourceRequest& request, Split part) {
   for (const Option& option : type.options) {
     const bool path = option.name == "path" || option.name == "test_path";
     if (path && !options.text("test_path").empty()) given.set(option.name, options.text("test_path"));
-    if (option.name == "classes" || option.name == "shape") given.set(option.name, options.at(option.name));
+    if (option.name == "classes" || option.name == "shape" || option.name == "rules")
+      given.set(option.name, options.at(option.name));
     if (option.name == "columns" && names_numbers(options)) {
       given.set("columns", options.texts("fields"));
       given.set("label", options.text("label").empty() ? "label" : options.text("label"));
@@ -270,6 +272,9 @@ void register_kafka(SourceRegistry& registry) {
             free_option(
                 "kafka", std::vector<std::string>{}, {.group = true},
                 "librdkafka's own keys, such as `{security.protocol: ssl}`. A value `env:NAME` or `file:PATH` is read from there; passwords must be."),
+            samples_option("rules", int64_t{0}, {.least = 0, .most = kPictureRules},
+                           "Version of the rules by which pixels become numbers (see below). 0: of a "
+                           "new run the newest, of a run that is resumed its own."),
             changing_option("test_source", "", {}, "The source of the test samples. Empty: there are none."),
             changing_option(
                 "test_path", "", {},
