@@ -7,7 +7,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const telar::StreamPosition place = telar::stream_position(position, "t", {0, 0});
     const telar::Position again = telar::to_position(place, "t");
-    const bool longer = again.bytes.size() > position.bytes.size();  // of fewer partitions
+    const bool longer =
+        again.bytes.size() > position.bytes.size();  // of fewer partitions, or without checksums
     if (!longer && again != position) __builtin_trap();
   } catch (const telar::Error&) {
     return 0;

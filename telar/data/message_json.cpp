@@ -1,6 +1,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -31,6 +32,16 @@ T valid(simdjson::simdjson_result<T> result) {
   T value{};
   if (std::move(result).get(value) != simdjson::SUCCESS) throw not_json();
   return value;
+}
+
+/// False if the value is no number. simdjson 3.0.1 checks numbers of more than 19 digits, but reads those that
+/// begin with "0." as others: 0.30000000000000000000 as 0.1155.
+bool get_number(ondemand::value value, double& number) {
+  constexpr size_t kRightSize = 19;
+  const std::string_view text = value.raw_json_token();
+  if (value.get_double().get(number) != simdjson::SUCCESS) return false;
+  if (text.size() > kRightSize) std::from_chars(text.data(), text.data() + text.size(), number);
+  return true;
 }
 
 void require_depth(int depth) {
@@ -82,7 +93,7 @@ class NumberSink {
   /// A number, or an array of numbers (nested or not).
   void add(ondemand::value value, const std::string& field, int depth = 1) {
     double number = 0;
-    if (value.get_double().get(number) == simdjson::SUCCESS) {
+    if (get_number(value, number)) {
       if (count_ < room_) put(number);
       ++count_;
       return;
@@ -210,8 +221,7 @@ class JsonDecoder final : public MessageDecoder {
       return targets.require_full();
     }
     double number = 0;
-    if (value.get_double().get(number) == simdjson::SUCCESS)
-      return put_label(spec_, class_in(number, spec_.classes), label);
+    if (get_number(value, number)) return put_label(spec_, class_in(number, spec_.classes), label);
     if (valid(value.type()) == ondemand::json_type::number) throw not_json();
     throw user_error("the field '{}' is not a number; the classes are 0 … {}", fields_.back(),
                      spec_.classes - 1);

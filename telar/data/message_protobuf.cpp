@@ -76,9 +76,19 @@ struct WantedField {
   uint32_t number = 0;
   FieldDescriptor::Type type = FieldDescriptor::TYPE_DOUBLE;
   bool repeated = false;
-  bool required = false;  ///< the message must have it; otherwise it is 0 if the message lacks it
-  bool here = false;      ///< in the message
+  bool required = false;         ///< the message must have it; otherwise it is 0 if the message lacks it
+  std::vector<int> closed = {};  ///< the values of an enum that has no others; empty: all are right
+  bool here = false;             ///< in the message
 };
+
+/// An enum of proto3 may have further values. To other readers, one that proto2's lacks is no value.
+std::vector<int> closed_values(const FieldDescriptor& field) {
+  std::vector<int> values;
+  const protobuf::EnumDescriptor* type = field.enum_type();
+  if (type == nullptr || type->file()->syntax() != protobuf::FileDescriptor::SYNTAX_PROTO2) return values;
+  for (int i = 0; i < type->value_count(); ++i) values.push_back(type->value(i)->number());
+  return values;
+}
 
 bool is_number(const FieldDescriptor& field) {
   switch (field.cpp_type()) {
@@ -104,7 +114,8 @@ WantedField wanted_field(const protobuf::Descriptor& type, const std::string& na
                      field->type_name());
   if (is_class && field->is_repeated())
     throw user_error("{}: the field '{}' is repeated; the label of classes is one number", file, name);
-  return {static_cast<uint32_t>(field->number()), field->type(), field->is_repeated(), field->has_presence()};
+  return {static_cast<uint32_t>(field->number()), field->type(), field->is_repeated(), field->has_presence(),
+          closed_values(*field)};
 }
 
 WireType wire_of(FieldDescriptor::Type type) {
@@ -258,7 +269,14 @@ class ProtobufDecoder final : public MessageDecoder {
       default:
         if (!in.ReadVarint64(&eight)) throw damaged();
         fields_.add(f, from_varint(type, eight));
+        require_value(f, static_cast<int32_t>(eight));
     }
+  }
+
+  void require_value(size_t f, int value) const {
+    const std::vector<int>& values = wanted_[f].closed;
+    if (!values.empty() && std::ranges::find(values, value) == values.end())
+      throw user_error("the field '{}' has {}, which is no value of its enum", fields_.names()[f], value);
   }
 
   /// Of what follows: at most what is left.

@@ -75,6 +75,14 @@ class Stream : public BatchSource {
   virtual void read_part(const Position& position, const Position& later, Part part, Batch& batch,
                          const std::stop_token& stop) const = 0;
 
+  /// The position, with what recognise() compares: of each partition the message before it, which is read for
+  /// that. A stream of which this is asked is not read from.
+  virtual Position marked(const Position& position) const = 0;
+
+  /// Throws Error (user) unless the messages before this position are those that it was marked with: then the
+  /// topic was created anew. Before the first read. Waits for brokers that are away; throws ReadStopped.
+  virtual void recognise(const Position& position) const = 0;
+
   /// Messages of the pass up to this position that were left out because they are damaged.
   virtual int64_t left_out(const Position& position) const = 0;
 

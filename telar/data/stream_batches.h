@@ -48,10 +48,6 @@ struct StreamOptions {
 /// next message is one of the first partition in turn that has one; then only this object can read the last
 /// batches again (StreamOptions::remembered).
 ///
-/// When a partition is read from a position for the first time, the message before it must still be the one
-/// that was taken before it; otherwise the topic was created again, and reading throws Error (user). If the
-/// topic no longer has that message, nothing is compared.
-///
 /// A batch whose messages are all damaged has no samples. Very many of them in a row are an error, because
 /// then the format is wrong.
 ///
@@ -82,6 +78,8 @@ class StreamBatches final : public Stream {
   std::optional<Position> next_end(const Position& position, const std::vector<int64_t>& ends,
                                    bool close) const override;
   int64_t complete(const Position& position, const std::vector<int64_t>& ends) const override;
+  Position marked(const Position& position) const override;
+  void recognise(const Position& position) const override;
   std::string awaited(const Position& position, const std::vector<int64_t>& ends) const override;
   void read_part(const Position& position, const Position& later, Part part, Batch& batch,
                  const std::stop_token& stop) const override;
@@ -119,6 +117,10 @@ class StreamBatches final : public Stream {
   std::optional<StreamPosition> whole(const Position& position, int64_t batches,
                                       const std::vector<int64_t>& ends) const;
   std::string waiting_for(const std::string& awaited) const;
+  /// Of the message before an offset; none if the topic does not have it (any more). `wait` is called while
+  /// it does not arrive, and may throw.
+  std::optional<MessageMark> mark_before(int partition, int64_t next,
+                                         const std::function<void()>& wait) const;
   /// Warns once if the topic has got more partitions.
   void look_for_partitions() const;
   const Known* known_batch(const Position& at) const;

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <string_view>
 
 #include "telar/core/error.h"
+#include "telar/io/checksum.h"
 
 namespace telar {
 
 namespace {
 
-constexpr uint64_t kPositionVersion = 2;
+constexpr uint64_t kPositionVersion = 3;
+constexpr uint64_t kWithoutChecksums = 2;  // the version before
 constexpr uint64_t kMostOffset = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kMostPartitions = 1 << 20;
 
@@ -40,7 +43,33 @@ class PositionBytes {
   std::string_view rest_;
 };
 
+std::optional<MessageMark> next_mark(PositionBytes& bytes, bool with_checksum) {
+  const bool here = bytes.number(1, 1) != 0;
+  MessageMark mark;
+  mark.time = static_cast<int64_t>(bytes.number(8, kMostOffset)) - 1;
+  mark.bytes = static_cast<int64_t>(bytes.number(8, kMostOffset));
+  if (with_checksum) mark.checksum = bytes.number(8, UINT64_MAX);
+  if (here) return mark;
+  if (mark != MessageMark()) throw PositionBytes::wrong();
+  return std::nullopt;
+}
+
 }  // namespace
+
+MessageMark mark_of(const Message& message) {
+  Checksum checksum;
+  checksum.add(std::as_bytes(std::span(message.value)));
+  if (message.key) checksum.add(std::as_bytes(std::span(*message.key)));
+  const uint64_t kind = (message.key ? 1U : 0U) + (message.null ? 2U : 0U);
+  // Producers choose the times; -1 stands for none.
+  return {std::clamp<int64_t>(message.time, -1, std::numeric_limits<int64_t>::max() - 1),
+          std::ssize(message.value), checksum.value() ^ kind};
+}
+
+bool agree(const MessageMark& a, const MessageMark& b) {
+  const bool known = a.checksum != 0 && b.checksum != 0;
+  return a.time == b.time && a.bytes == b.bytes && (!known || a.checksum == b.checksum);
+}
 
 Position to_position(const StreamPosition& place, const std::string& topic) {
   Position position;
@@ -53,10 +82,12 @@ Position to_position(const StreamPosition& place, const std::string& topic) {
   put_number(bytes, place.next.size(), 4);
   for (const int64_t offset : place.next) put_number(bytes, static_cast<uint64_t>(offset), 8);
   for (size_t p = 0; p < place.next.size(); ++p) {
-    const std::optional<MessageMark> mark = p < place.last.size() ? place.last[p] : std::nullopt;
-    put_number(bytes, mark ? 1 : 0, 1);
-    put_number(bytes, mark ? static_cast<uint64_t>(mark->time + 1) : 0, 8);
-    put_number(bytes, mark ? static_cast<uint64_t>(mark->bytes) : 0, 8);
+    const bool here = p < place.last.size() && place.last[p];
+    const MessageMark mark = here ? *place.last[p] : MessageMark();
+    put_number(bytes, here ? 1 : 0, 1);
+    put_number(bytes, static_cast<uint64_t>(mark.time + 1), 8);
+    put_number(bytes, static_cast<uint64_t>(mark.bytes), 8);
+    put_number(bytes, mark.checksum, 8);
   }
   bytes += topic;
   return position;
@@ -68,20 +99,15 @@ StreamPosition stream_position(const Position& position, const std::string& topi
   StreamPosition place;
   place.pass = static_cast<uint32_t>(bytes.number(4, UINT32_MAX));
   place.messages = static_cast<int64_t>(bytes.number(8, kMostOffset));
-  if (bytes.number(1, UINT8_MAX) != kPositionVersion)
+  const uint64_t version = bytes.number(1, UINT8_MAX);
+  if (version != kPositionVersion && version != kWithoutChecksums)
     throw user_error("the position is one of another version of telar, or of another source");
   place.left_out = static_cast<int64_t>(bytes.number(8, static_cast<uint64_t>(place.messages)));
   place.turn = static_cast<int>(bytes.number(4, kMostPartitions));
   const uint64_t count = bytes.number(4, kMostPartitions);
   for (uint64_t p = 0; p < count; ++p)
     place.next.push_back(static_cast<int64_t>(bytes.number(8, kMostOffset)));
-  for (uint64_t p = 0; p < count; ++p) {
-    const bool taken = bytes.number(1, 1) != 0;
-    const int64_t time = static_cast<int64_t>(bytes.number(8, kMostOffset)) - 1;
-    const auto size = static_cast<int64_t>(bytes.number(8, kMostOffset));
-    if (!taken && (time >= 0 || size > 0)) throw PositionBytes::wrong();
-    place.last.push_back(taken ? std::optional(MessageMark{time, size}) : std::nullopt);
-  }
+  for (uint64_t p = 0; p < count; ++p) place.last.push_back(next_mark(bytes, version == kPositionVersion));
   if (bytes.rest() != topic)
     throw user_error("the position is one of the topic '{}', not of '{}'", bytes.rest(), topic);
   if (count > starts.size())

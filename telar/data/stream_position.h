@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "telar/data/batch_source.h"
+#include "telar/data/message_log.h"
 
 namespace telar {
 
@@ -13,6 +14,7 @@ namespace telar {
 struct MessageMark {
   int64_t time = -1;  ///< Message::time
   int64_t bytes = 0;
+  uint64_t checksum = 0;  ///< of its value and key; 0: not known, of runs from before it was kept
   bool operator==(const MessageMark&) const = default;
 };
 
@@ -23,11 +25,17 @@ struct StreamPosition {
   int64_t left_out = 0;       ///< of these, those that are damaged
   int turn = 0;               ///< the partition of the message that follows
   std::vector<int64_t> next;  ///< of each partition, the offset of the first message after it
-  /// Of each partition, the message at the offset before `next`, if it was taken; empty: none was. By these a
+  /// Of each partition, the message at the offset before `next`, if it is known; empty: of none. By these a
   /// topic that was deleted and created again is recognised.
   std::vector<std::optional<MessageMark>> last;
   bool operator==(const StreamPosition&) const = default;
 };
+
+/// What is kept of a message.
+MessageMark mark_of(const Message& message);
+
+/// Whether both can be of one message.
+bool agree(const MessageMark& a, const MessageMark& b);
 
 /// The position as bytes that are ordered as positions of one pass are, with the topic's name.
 Position to_position(const StreamPosition& place, const std::string& topic);

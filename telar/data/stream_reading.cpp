@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <utility>
 
 #include "telar/core/error.h"
@@ -153,7 +152,6 @@ class StreamBatches::Reading {
 
   bool try_next(int partition, std::chrono::milliseconds wait) {
     const auto p = static_cast<size_t>(partition);
-    if (stream_.reading_[p] < 0 && place_.last[p]) recognise(partition);
     if (stream_.reading_[p] != place_.next[p]) {
       log_.seek(partition, place_.next[p]);
       stream_.reading_[p] = place_.next[p];
@@ -167,31 +165,6 @@ class StreamBatches::Reading {
     message_ = *message;
     stream_.reading_[p] = message_.offset + 1;
     return true;
-  }
-
-  static MessageMark mark_of(const Message& message) {
-    // Producers choose the times; -1 stands for none.
-    return {std::clamp<int64_t>(message.time, -1, std::numeric_limits<int64_t>::max() - 1),
-            static_cast<int64_t>(message.value.size())};
-  }
-
-  /// Throws unless the partition has the same message before this position as it had then.
-  void recognise(int partition) {
-    const auto p = static_cast<size_t>(partition);
-    const int64_t next = place_.next[p];
-    if (log_.first(partition) >= next) return;
-    log_.seek(partition, next - 1);
-    std::optional<Message> message;
-    const auto began = WaitClock::now();
-    while (!(message = log_.next(partition, kWait))) {
-      if (log_.awaited(partition) >= next) return;
-      wait_on(began, fmt::format("partition {}", partition));
-    }
-    if (message->offset == next - 1 && mark_of(*message) != place_.last[p])
-      throw user_error(
-          "topic '{}', partition {}: offset {} is another message than the one that this run has used, so the topic was deleted and created again; its messages cannot continue the run; start a new one",
-          log_.name(), partition, next - 1);
-    stream_.reading_[p] = message->offset + 1;
   }
 
   int wait_for(int partition) {

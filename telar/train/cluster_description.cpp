@@ -9,9 +9,11 @@
 namespace telar {
 
 std::string to_json(const ClusterDescription& description) {
+  const std::string& reached = description.reached.bytes;
   return nlohmann::json{{"job", job_text(description.job)},
                         {"samples", to_json(description.spec, description.job.data.rules)},
-                        {"data", to_json(description.data)}}
+                        {"data", to_json(description.data)},
+                        {"reached", std::vector<uint8_t>(reached.begin(), reached.end())}}
       .dump();
 }
 
@@ -23,6 +25,8 @@ ClusterDescription cluster_description_from_json(const std::string& text, const 
         .job = parse_job(json.at("job").get<std::string>(), "the job of " + source),
         .spec = sample_spec_from_json(samples, "the samples of " + source),
         .data = data_decision_from_json(json.at("data").get<std::string>(), source)};
+    const auto reached = json.at("reached").get<std::vector<uint8_t>>();
+    description.reached.bytes.assign(reached.begin(), reached.end());
     description.job.data.rules = sample_rules_from_json(samples, "the samples of " + source);
     return description;
   } catch (const nlohmann::json::exception& mistake) {

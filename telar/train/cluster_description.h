@@ -9,11 +9,12 @@
 namespace telar {
 
 /// What the coordinator sends to the workers of a run, as JSON: the job with all defaults, the description of
-/// a sample, and the decision on the data. Every worker builds the same program from it.
+/// a sample, the decision on the data, and where a stream begins. Every worker builds one program from it.
 struct ClusterDescription {
   Job job;
   SampleSpec spec;
   DataDecision data;
+  Position reached = {};  ///< of a stream: where the training begins (Stream::recognise)
 };
 
 std::string to_json(const ClusterDescription& description);

@@ -149,7 +149,7 @@ void ClusterRun::start(const Session& session, const TrainingState& state) {
   options.listen = options_.coordinate.empty() ? "127.0.0.1:0" : options_.coordinate;
   options.security = options_.security;
   options.job = id_;
-  options.description = description();
+  options.description = description(state);
   options.servers = addresses_;
   for (const auto& client : clients_) options.tenures.push_back(client->tenure());
   options.rounds_before = milliseconds_since_1970();
@@ -163,8 +163,11 @@ void ClusterRun::start(const Session& session, const TrainingState& state) {
 }
 
 /// What workers receive when they join.
-std::string ClusterRun::description() const {
-  std::string text = to_json(ClusterDescription{.job = job_, .spec = spec_, .data = data_});
+std::string ClusterRun::description(const TrainingState& state) const {
+  ClusterDescription description{.job = job_, .spec = spec_, .data = data_, .reached = state.position};
+  if (work_ && state.position.bytes.empty())
+    description.reached = options_.stream->marked(options_.stream->begin(0));
+  std::string text = to_json(description);
   constexpr size_t kRest = 1 << 16;  // of the message: names and addresses
   if (text.size() + kRest > kMaxMemberMessageBytes) {
     throw user_error(
@@ -328,7 +331,7 @@ void ClusterRun::drain() {
 
 int64_t ClusterRun::steps_done() { return coordinator_->steps_done(); }
 
-Position ClusterRun::position() { return work_ ? work_->position() : Position(); }
+Position ClusterRun::position() { return work_ ? options_.stream->marked(work_->position()) : Position(); }
 
 std::optional<int64_t> ClusterRun::fetch(Session& session) {
   try {

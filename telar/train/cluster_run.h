@@ -55,7 +55,7 @@ class ClusterRun final : public StepSource {
  private:
   std::function<void(const std::string&)> note();
   void tell();
-  std::string description() const;
+  std::string description(const TrainingState& state) const;
   bool starts_workers() const { return options_.coordinate.empty(); }
   std::string server_listen() const;
   void start_servers();

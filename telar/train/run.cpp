@@ -168,6 +168,7 @@ class Run {
     summary.steps = trainer.state().step;
     summary.seconds = trainer.state().seconds;
     summary.wall_seconds = seconds_since(start_);
+    summary.left_out_samples = left_out(trainer);
     try {
       write_file(folder.summary(), to_json(summary), Links::refuse);
     } catch (const Error& error) {
@@ -181,6 +182,7 @@ class Run {
     if (share(session, trainer, finished, resumed ? resumed->checkpoint : fs::path()))
       return nothing_to_do(folder, trainer, *resumed);
     const bool is_new = !fs::exists(folder.job());
+    if (resumed && !is_recognised(trainer.state())) return stopped_before(folder, resumed);
     if (resumed) rewind(folder, *resumed);
     if (is_new) write_files(folder);
     if (!resumed) say_begin(folder);
@@ -230,9 +232,9 @@ class Run {
 
     std::optional<MetricsObserver> metrics;
     if (metrics_server_)
-      observers.push_back(&metrics.emplace(
-          std::move(metrics_server_),
-          metrics_sources(session, pace ? &*pace : nullptr, cluster.get(), stream ? &*stream : nullptr)));
+      observers.push_back(
+          &metrics.emplace(std::move(metrics_server_),
+                           metrics_sources(session, trainer, pace ? &*pace : nullptr, cluster.get())));
     if (metrics) say(fmt::format("metrics: http://{}/metrics", metrics->address()));
 
     RunSummary summary;
@@ -249,10 +251,7 @@ class Run {
     summary.train = last.report().train;
     summary.validation = last.report().validation;
     fill_in(summary, session, trainer);
-    if (stream) {
-      summary.left_out_samples += stream->left_out();
-      summary.latency = stream->latency();
-    }
+    if (stream) summary.latency = stream->latency();
     summary.joules = energy.joules();
     summary.energy_source = energy.source();
     if (profile_) summary.trace = trace_file(folder);
@@ -268,10 +267,10 @@ class Run {
     return summary;
   }
 
-  MetricsSources metrics_sources(const Session& session, const StreamPace* pace, const ClusterRun* cluster,
-                                 const StreamObserver* stream) const {
+  MetricsSources metrics_sources(const Session& session, const Trainer& trainer, const StreamPace* pace,
+                                 const ClusterRun* cluster) const {
     MetricsSources sources{.metrics = session.metric_names(), .pace = pace};
-    if (stream != nullptr) sources.left_out = [stream] { return stream->left_out(); };
+    if (opened_.data.stream != nullptr) sources.left_out = [&trainer] { return trainer.state().left_out; };
     if (cluster == nullptr) {
       sources.workers = [replicas = session.replicas()] { return replicas; };
       return sources;
@@ -292,6 +291,17 @@ class Run {
     summary.stopped_early = trainer.state().stopped_early;
     summary.why = why_ended(job_.training, summary.outcome, trainer.state());
     return summary;
+  }
+
+  /// Throws Error (user) if the topic is not the one of before any more. False: a stop came first.
+  bool is_recognised(const TrainingState& state) const {
+    if (opened_.data.stream == nullptr || state.position.bytes.empty()) return true;
+    try {
+      opened_.data.stream->recognise(state.position);
+      return true;
+    } catch (const ReadStopped&) {
+      return false;
+    }
   }
 
   /// Of a run that a stop ended before its first step.
@@ -507,7 +517,12 @@ class Run {
     if (const Processes* all = options_.processes) options.part = {all->rank(), all->rank() + 1, all->size()};
     if (const auto& share = session.program().share) options.part = {share->begin, share->end, share->of};
     options.part.least = session.program().least.part;
-    if (opened_.data.stream != nullptr) options.evaluation = job_evaluation(job_, session.metric_names());
+    if (const StreamPtr& stream = opened_.data.stream; stream != nullptr) {
+      options.evaluation = job_evaluation(job_, session.metric_names());
+      options.left_out = [stream, by_workers = uses_servers(job_)](const CompletedStep& step) {
+        return left_out_of(*stream, step, by_workers);
+      };
+    }
     return options;
   }
 
@@ -572,11 +587,16 @@ class Run {
             pace};
   }
 
+  /// Samples of files, or the messages of a stream in all steps.
+  int64_t left_out(const Trainer& trainer) const {
+    return opened_.data.left_out_count() + trainer.state().left_out;
+  }
+
   /// Waits for all processes.
   void fill_in(RunSummary& summary, const Session& session, const Trainer& trainer) const {
     add_figures(summary, {job_, session, trainer, profile_ ? &*profile_ : nullptr, options_.processes});
     summary.wall_seconds = seconds_since(start_);
-    summary.left_out_samples = opened_.data.left_out_count();
+    summary.left_out_samples = left_out(trainer);
   }
 
   Clock::time_point start_ = Clock::now();

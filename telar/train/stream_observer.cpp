@@ -17,41 +17,26 @@ std::string uses_text(const std::vector<UsedOffsets>& uses) {
 
 }  // namespace
 
+int64_t left_out_of(const Stream& stream, const CompletedStep& step, bool by_workers) {
+  if (!by_workers) return stream.left_out(step.after) - stream.left_out(step.at);
+  int64_t messages = 0;
+  for (const UsedOffsets& offsets : stream.between(step.at, step.after))
+    messages += offsets.end - offsets.first;
+  return messages - step.samples;
+}
+
 StreamObserver::StreamObserver(const Stream& stream, CheckpointPolicy policy,
                                const std::filesystem::path& audit, bool by_workers)
     : CheckpointTimes(policy), stream_(stream), by_workers_(by_workers) {
   if (!audit.empty()) audit_.emplace(audit);
 }
 
-void StreamObserver::epoch_began(const EpochStart& /*start*/, const TrainingState& state) {
-  left_out_before_ = state.position.bytes.empty() ? 0 : stream_.left_out(state.position);
-}
-
 void StreamObserver::step_done(const StepReport& report, const TrainingState& state) {
   latency_.add(report.latency);
-  if (by_workers_) {
-    worker_step_done(report, state);
-  } else {
-    own_step_done(state);
-  }
-}
-
-void StreamObserver::own_step_done(const TrainingState& state) {
-  last_ = state.position;
-  const int64_t left_out = stream_.left_out(last_);
-  left_out_ += left_out - left_out_before_;
-  left_out_before_ = left_out;
-  if (audit_) write(state.step, stream_.uses(last_));
-}
-
-/// A step of several workers: they report how many samples it had. Steps are done in any order; at a
-/// checkpoint, all before the last one are done.
-void StreamObserver::worker_step_done(const StepReport& report, const TrainingState& state) {
-  const std::vector<UsedOffsets> read = stream_.between(report.at, report.after);
-  for (const UsedOffsets& offsets : read) left_out_ += offsets.end - offsets.first;
-  left_out_ -= report.samples;
-  last_ = std::max(last_, report.after);
-  if (audit_) write(state.step, {.used = read, .left_out = {}});
+  last_ = std::max(last_, report.after);  // workers complete steps in any order
+  if (!audit_) return;
+  write(state.step, by_workers_ ? BatchUse{.used = stream_.between(report.at, report.after), .left_out = {}}
+                                : stream_.uses(report.after));
 }
 
 void StreamObserver::write(int64_t step, const BatchUse& use) {

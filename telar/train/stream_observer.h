@@ -7,11 +7,15 @@
 #include "telar/data/stream.h"
 #include "telar/observe/metrics_log.h"
 #include "telar/train/run_observers.h"
+#include "telar/train/step_source.h"
 
 namespace telar {
 
-/// Follows a training on a stream: tells the stream what is stored, counts the messages that were left out
-/// and, for an audit, writes which offsets each step has used. Comes after the CheckpointObserver.
+/// The damaged messages in a step of a training on a stream, which were left out. `by_workers`: the step is
+/// one of several workers, who report how many samples it had.
+int64_t left_out_of(const Stream& stream, const CompletedStep& step, bool by_workers);
+
+/// Tells a stream what a training has stored, and writes the audit. Comes after the CheckpointObserver.
 class StreamObserver final : public CheckpointTimes {
  public:
   /// `audit`: the file of lines {"step": 7, "used": "0:96-112 1:96-100 1:101-112", "left_out": "1:100-101"}:
@@ -21,7 +25,6 @@ class StreamObserver final : public CheckpointTimes {
   StreamObserver(const Stream& stream, CheckpointPolicy policy, const std::filesystem::path& audit,
                  bool by_workers);
 
-  void epoch_began(const EpochStart& start, const TrainingState& state) override;
   void step_done(const StepReport& report, const TrainingState& state) override;
 
   /// Call when the state after the last step is stored.
@@ -30,13 +33,9 @@ class StreamObserver final : public CheckpointTimes {
   const LatencyCounts& latency() const { return latency_; }
   /// Waits until the audit is on the storage device.
   void sync();
-  /// Messages, in the steps of this process.
-  int64_t left_out() const { return left_out_; }
 
  private:
   void due(const TrainingState& /*state*/) override { stored(); }
-  void worker_step_done(const StepReport& report, const TrainingState& state);
-  void own_step_done(const TrainingState& state);
   void write(int64_t step, const BatchUse& use);
 
   const Stream& stream_;
@@ -44,8 +43,6 @@ class StreamObserver final : public CheckpointTimes {
   bool by_workers_;
   Position last_;
   LatencyCounts latency_;
-  int64_t left_out_before_ = 0;  ///< of the pass
-  int64_t left_out_ = 0;
 };
 
 }  // namespace telar

@@ -110,6 +110,8 @@ FitOutcome Trainer::fit(const BatchSource& train, const BatchSource* validation,
     check_others();
   }
   while (state_.epoch < options_.epochs && !state_.stopped_early) {
+    if (state_.step_in_epoch == 0 && train.size(static_cast<uint32_t>(state_.epoch)))
+      state_.position = {};  // a pass has a beginning; until then, the end of the one before is kept
     Epoch epoch{start_of_epoch(train), own ? *own : *others_, observers, stop_requested};
     for (TrainingObserver* observer : observers) observer->epoch_began(epoch.start, state_);
     if (!run_epoch(epoch)) return FitOutcome::stopped;
@@ -120,8 +122,6 @@ FitOutcome Trainer::fit(const BatchSource& train, const BatchSource* validation,
           state_.epoch + 1);
     const std::optional<EpochReport> report = finish_epoch(validation, stop_requested);
     if (!report) return FitOutcome::stopped;
-    if (train.size(static_cast<uint32_t>(report->epoch)))
-      state_.position = {};  // the next pass has a beginning
     for (TrainingObserver* observer : observers) observer->epoch_done(*report, state_);
     if (epoch.ended) return FitOutcome::finished;
     const bool more = state_.epoch < options_.epochs && !state_.stopped_early;
@@ -214,6 +214,7 @@ void Trainer::count(const Epoch& epoch, const CompletedStep& step, double second
   ++state_.step_in_epoch;
   state_.position = step.after;
   state_.samples += step.samples;
+  if (options_.left_out) state_.left_out += options_.left_out(step);
   state_.epoch_samples += step.samples;
   state_.seconds += seconds;
   add_to(state_.epoch_sums, step.metrics);

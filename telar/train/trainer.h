@@ -40,6 +40,8 @@ struct TrainerOptions {
   /// has begun must be finished for a pause. Empty: never.
   std::function<bool()> pause_requested = {};
   std::optional<StreamEvaluationOptions> evaluation = {};  ///< with each batch, before it is trained on
+  /// Of a stream: the damaged messages in a step. Empty: there are none.
+  std::function<int64_t(const CompletedStep&)> left_out = {};
 };
 
 /// Why fit() returned.

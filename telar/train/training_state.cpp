@@ -14,7 +14,7 @@ namespace telar {
 namespace {
 
 constexpr int64_t kMostEpochs = 1'000'000'000;  // the limit of training.epochs
-constexpr size_t kMostPosition = 1 << 16;
+constexpr size_t kMostPosition = 1 << 22;       // of a topic with 60,000 partitions
 constexpr int64_t kMostVersion = 1'000'000;
 constexpr int64_t kMostSteps = (int64_t{1} << 62U) - 1;  // sums of two do not overflow
 
@@ -59,6 +59,7 @@ std::string to_json(const TrainingState& state) {
   json["position"] = hexadecimal(state.position.bytes);
   json["step"] = state.step;
   json["samples"] = state.samples;
+  json["left_out"] = state.left_out;
   if (state.updates) json["updates"] = *state.updates;
   json["seconds"] = state.seconds;
   json["epoch_samples"] = state.epoch_samples;
@@ -81,6 +82,7 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
   if (fields.has("position")) state.position.bytes = bytes_from(fields, "position");
   state.step = fields.integer("step", 0, kMostSteps);
   state.samples = fields.integer("samples", 0, kMostSteps);
+  if (fields.has("left_out")) state.left_out = fields.integer("left_out", 0, kMostSteps);
   if (fields.has("updates")) state.updates = fields.integer("updates", 0, kMostUpdates);
   state.seconds = fields.number("seconds", 0);
   state.epoch_samples = fields.integer("epoch_samples", 0, kMostSteps);

@@ -19,10 +19,12 @@ struct TrainingState {
   /// Of the order of the epoch's samples, in which the completed steps are the first ones.
   int64_t order_version = kOrderVersion;
   /// Where the next step begins in the source of the samples. Empty: at the beginning of the epoch, or at a
-  /// step that the source can find.
+  /// step that the source can find. Before the first step of an epoch that begins anew, where the one before
+  /// has ended.
   Position position;
-  int64_t step = 0;     ///< steps completed in total
-  int64_t samples = 0;  ///< samples trained on in total
+  int64_t step = 0;      ///< steps completed in total
+  int64_t samples = 0;   ///< samples trained on in total
+  int64_t left_out = 0;  ///< damaged messages of a stream in these steps, in total
   /// That parameter servers have made of these steps; a push may be of several. Empty: none have made them.
   std::optional<int64_t> updates;
   double seconds = 0;  ///< time spent in training steps

@@ -42,6 +42,7 @@ class WorkerSamples {
           job, {.decided = true, .warn = options.say, .stop_requested = [stop = options.stop] {
                   return stop.stop_requested();
                 }});
+      stream->recognise(description.reached);
       leased_ = std::make_unique<LeasedStream>(stream, parts);
       spec_ = stream->spec();
       steps_ = steps_of_epoch(job, *stream);
@@ -150,6 +151,8 @@ void work(const WorkOptions& options) {
       // Its servers may be another coordinator's by now, which it joins next.
       if (!membership.lost() || options.stop.stop_requested()) throw;
       if (options.say) options.say(error.what());
+    } catch (const ReadStopped&) {
+      return;  // before it had begun
     }
     again = membership.lost();
     if (options.say) options.say(again ? "removed by the coordinator; joining again" : "the run is over");

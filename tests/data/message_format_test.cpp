@@ -136,11 +136,12 @@ TEST(MessageFormat, JsonNumbersAreTheNearestDoublesAsF32) {
       "0",    "-0.0",   "1e-400", "-1E-46",   "3.4028235e38",         "1.17549435e-38",       "1e+23",
       "5e-1", "9e-324", "1e0000", "16777217", "18446744073709551615", "-9223372036854775809", "0.1e1"};
   numbers.push_back("0." + std::string(700, '0') + "1");
+  numbers.push_back("0.1000000000000000055511151231257827");
   numbers.push_back("1" + std::string(30, '0') + "." + std::string(200, '9'));
   for (int i = 0; i < 3000; ++i) {
     const auto size = 1 + static_cast<size_t>(random.uniform() * 24);
     const int exponent = static_cast<int>(random.uniform() * 70) - 45;
-    numbers.push_back("-" + digits(1) + "." + digits(size) +
+    numbers.push_back("-" + (i % 3 == 0 ? "0" : digits(1)) + "." + digits(size) +
                       (i % 2 == 0 ? "" : fmt::format("e{}", exponent)));
     if (size < 38) numbers.push_back(digits(size));
   }

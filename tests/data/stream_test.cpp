@@ -443,8 +443,12 @@ TEST(Stream, ATopicThatWasCreatedAgainIsRecognised) {
   const auto stream = stream_of(topic, options_for(topic, 3));
   stream->read(stream->begin(0), batch);
   const Position after = batch.after;  // offsets 2 and 1
+  std::vector<std::string> warnings;
   const auto read_on = [&](MemoryTopic& from) {
-    const auto another = stream_of(from, options_for(from, 3));
+    StreamOptions options = options_for(from, 3);
+    options.warn = [&](const std::string& text) { warnings.push_back(text); };
+    const auto another = stream_of(from, std::move(options));
+    another->recognise(after);
     another->read(after, batch);
     return numbers_in(batch);
   };
@@ -452,14 +456,65 @@ TEST(Stream, ATopicThatWasCreatedAgainIsRecognised) {
   MemoryTopic created(2);
   created.created += 60'000;
   fill(created, {6, 6});
-  expect_error([&] { read_on(created); }, {"topic 'events', partition 1: offset 0 is another message",
+  expect_error([&] { read_on(created); }, {"topic 'events', partition 0: offset 1 is another message",
                                            "created again", "start a new one"});
   MemoryTopic longer(2);
   for (int n = 0; n < 12; ++n) longer.add(static_cast<size_t>(n % 2), message_of(n) + "longer");
-  expect_error([&] { read_on(longer); }, {"offset 0 is another message"});
+  expect_error([&] { read_on(longer); }, {"offset 1 is another message"});
+  EXPECT_TRUE(warnings.empty());
   created.forget(0, 2);
   created.forget(1, 1);
   EXPECT_EQ(read_on(created), counted(3, 6)) << "nothing is left to compare with";
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("no longer has the last messages that this run has seen of partitions 0, 1"),
+            std::string::npos);
+}
+
+/// The bytes as versions wrote them that kept no checksums.
+Position without_checksums(const Position& position, size_t partitions) {
+  std::string bytes = position.bytes;
+  bytes[12] = 2;
+  size_t at = 12 + 1 + 8 + 4 + 4 + 8 * partitions;
+  for (size_t p = 0; p < partitions; ++p) bytes.erase(at += 17, 8);
+  return {bytes};
+}
+
+TEST(Stream, MessagesOfEqualTimesAndSizesAreToldApart) {
+  MemoryTopic topic(2);
+  fill(topic, {6, 6});
+  const auto stream = stream_of(topic, options_for(topic, 3));
+  Batch batch(stream->tensors());
+  stream->read(stream->begin(0), batch);
+  const Position after = batch.after;
+  EXPECT_EQ(stream_of(topic, options_for(topic, 3))->marked(stream->skip(stream->begin(0), 1)), after)
+      << "the coordinator of workers reads what they have read";
+  MemoryTopic created(2);
+  for (int n = 0; n < 12; ++n) created.add(static_cast<size_t>(n % 2), message_of(n + 10));
+  const auto again = stream_of(created, options_for(created, 3));
+  expect_error([&] { again->recognise(after); },
+               {"topic 'events', partition 0: offset 1 is another message", "created again"});
+  const Position old = without_checksums(after, 2);
+  again->recognise(old);
+  again->read(old, batch);
+  EXPECT_EQ(numbers_in(batch), counted(13, 16)) << "a run of before goes on";
+  MemoryTopic keyed(2);
+  fill(keyed, {6, 6});
+  keyed.keyed = true;
+  expect_error([&] { stream_of(keyed, options_for(keyed, 3))->recognise(after); }, {"is another message"});
+}
+
+TEST(Stream, ATrainingDoesNotEndWithBrokersThatDoNotGiveItsLastMessages) {
+  MemoryTopic topic(1);
+  fill(topic, {6});
+  topic.trouble = "no broker answers";
+  StreamOptions options = options_for(topic, 3);
+  std::vector<std::string> warnings;
+  options.warn = [&](const std::string& text) { warnings.push_back(text); };
+  const auto stream = stream_of(topic, std::move(options));
+  const Position after = stream->skip(stream->begin(0), 1);
+  EXPECT_EQ(stream->marked(after), after);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("its last messages cannot be read (no broker answers)"), std::string::npos);
 }
 
 TEST(Stream, AMessageThatIsMissingBeforeAPositionIsNotAwaited) {
@@ -470,6 +525,7 @@ TEST(Stream, AMessageThatIsMissingBeforeAPositionIsNotAwaited) {
   const Position place = to_position({.next = {6}, .last = {MessageMark{5, 3}}}, "events");
   Batch batch(stream_of(topic, options_for(topic, 1))->tensors());
   const auto stream = stream_of(topic, std::move(options));
+  stream->recognise(place);
   stream->read(place, batch);
   EXPECT_EQ(batch.ids()[0], 7);
 }
@@ -817,9 +873,11 @@ TEST(Stream, RefusesPositionsThatAreNotItsOwn) {
   expect_error([&] { stream->read({bytes + "!"}, batch); }, {"topic 'events!'", "'events'"});
   const Position other = to_position({.next = {0, 0, 0}}, "events");
   expect_error([&] { stream->read(other, batch); }, {"3 partitions", "has 2"});
-  const StreamPosition place{
-      4, 77, 3, 1, {5, int64_t{1} << 60}, {MessageMark{1'700'000'000'000, 785}, std::nullopt}};
-  EXPECT_EQ(stream_position(to_position(place, "events"), "events", {0, 0}), place);
+  for (const uint64_t checksum : {uint64_t{0}, ~uint64_t{0}}) {
+    const StreamPosition place{
+        4, 77, 3, 1, {5, int64_t{1} << 60}, {MessageMark{1'700'000'000'000, 785, checksum}, std::nullopt}};
+    EXPECT_EQ(stream_position(to_position(place, "events"), "events", {0, 0}), place);
+  }
 }
 
 TEST(Stream, NormalisesAsFilesAre) {

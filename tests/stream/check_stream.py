@@ -149,8 +149,9 @@ data: {source: kafka, brokers: "%s", topic: images, dtype: u8, mean: [0.2860], s
         file, topic = folder / ("file-" + file), folder / ("topic-" + name)
         if not file.exists():
             telar("train", str(folder / "file.yaml"), "--output", str(file), "--set", "strategy.threads=1", *strategy)
-        run(*before, TELAR, "train", str(folder / "topic.yaml"), "--output", str(topic), "--set", "strategy.threads=1",
-            *strategy)
+        output = run(*before, TELAR, "train", str(folder / "topic.yaml"), "--output", str(topic), "--set",
+                     "strategy.threads=1", *strategy)
+        expect("samples: topic 'images' with 3 partitions, up to 1000 messages" in output, output)
         expect(len(steps(file)) == 64, "%s: %d steps" % (name, len(steps(file))))
         expect_alike(list(steps(file).values()), list(steps(topic).values()), 1e-5, "the losses under " + name)
         results = [json.loads((one / "summary.json").read_text(encoding="utf-8")) for one in (file, topic)]
@@ -287,6 +288,30 @@ def killed_workers_count_every_message_once(broker, folder):
             "strategy={name: %s, workers: 2, servers: 2, threads: [1]}" % strategy])
         expect(set(uses(run_folder).values()) == {2}, "%s: each message is used once in each epoch" % strategy)
         expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, "%s: the weights" % strategy)
+
+
+def stopped_workers_count_every_message_once(broker, folder):
+    """A worker is stopped until its lease is another's, then goes on, while it holds batches; all strategies at once."""
+    one_hot(folder, broker, "stopped", 600)
+    telar("train", str(folder / "file.yaml"), "--output", str(folder / "file"))
+    strategies = ["sync_ps", "async_sgd", "downpour, push_every: 4, fetch_every: 4", "async_local_sgd, average_every: 4",
+                  "parameter_averaging, average_every: 4"]
+    runs = [folder / strategy.partition(",")[0] for strategy in strategies]
+    begun = [start(TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--set",
+                   "strategy={name: %s, workers: 2, servers: 2, threads: [1]}" % strategy)
+             for run_folder, strategy in zip(runs, strategies)]
+    stopped = []
+    for process, run_folder in zip(begun, runs):
+        wait_until(lambda f=run_folder: max(steps(f), default=0) >= 20, "20 steps of " + run_folder.name)
+        stopped.append(workers_of(process)[0])
+        os.kill(stopped[-1], signal.SIGSTOP)
+    time.sleep(6)
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    for process, run_folder in zip(begun, runs):
+        finish(process)
+        expect(set(uses(run_folder).values()) == {2}, run_folder.name + ": each message is used once in each epoch")
+        expect_alike(weights(folder / "file"), weights(run_folder), 1e-6, run_folder.name + ": the weights")
 
 
 def train_while_workers_are_killed(run_folder, train):
@@ -680,12 +705,21 @@ output: {checkpoint_steps: 2}
     counts = uses(folder / "run")
     expect(set(counts) == {(n % 2, n // 2) for n in range(130)} - bad, "used: %s" % counts)
     expect(set(counts.values()) == {1}, "used twice")
+    summary = json.loads((folder / "run" / "summary.json").read_text(encoding="utf-8"))
+    expect(summary["left_out_samples"] == len(bad), "left_out_samples of the last part only: %s" % summary)
     kept = {}
     for value, headers in consume(broker, "mixed.failed"):
         expect(headers["telar.topic"] == "mixed" and "'x' is not a number" in headers["telar.reason"], headers)
         place = int(headers["telar.partition"]), int(headers["telar.offset"])
         kept[place] = value
     expect(kept == {(p, o): lines[2 * o + p] for p, o in bad}, "kept: %s" % kept)
+    # A message without a value stays one, and is not an empty one.
+    produce(broker, "nothing", 1, [None, "", "1,1,1"])
+    run(TELAR, "train", str(folder / "job.yaml"), "--output", str(folder / "nothing"), "--set", "data.topic=nothing",
+        "--set", "data.dead_letter=nothing.failed", "--set", "training={batch: 3, epoch_steps: 1, epochs: 1}")
+    kept = consume(broker, "nothing.failed")
+    expect([value for value, _ in kept] == [None, ""], "kept: %s" % kept)
+    expect("no value" in kept[0][1]["telar.reason"] and "no value" not in kept[1][1]["telar.reason"], kept)
     # A batch of one damaged message has no samples.
     for name, strategy in (("single", "single"), ("servers", "{name: async_sgd, workers: 2, servers: 1, threads: [1]}")):
         run(TELAR, "train", str(folder / "job.yaml"), "--output", str(folder / name), "--set", "data.dead_letter=''",
@@ -808,6 +842,18 @@ data: {source: kafka, brokers: "%s", topic: again, format: csv, shape: [2], clas
     produce(broker, "again", 2, lines)
     output = run(*train, "--set", "training.epochs=3", code=2)
     expect("topic 'again', partition 0: offset 19 is another message" in output, output)
+    # Other messages of the same times and sizes, also after the last message of a pass.
+    servers = ["--set", "strategy={name: async_sgd, workers: 2, servers: 1, threads: [1]}"]
+    for name, end, more in (("single", "never", []), ("pass", "now", []), ("servers", "never", servers),
+                            ("servers-pass", "now", servers)):
+        topic = "again-" + name
+        train[4:] = [str(folder / name), "--resume", "--set", "data.topic=" + topic, "--set", "data.end=" + end, "--set",
+                     "training={batch: 10, epoch_steps: %d}" % (2 if end == "never" else 0), *more]
+        for label in (0, 1):
+            produce(broker, topic, 2, ["%.2f,%.2f,%d" % (n / 100, n / 200, label) for n in range(60)], timed=True)
+            output = run(*train, "--set", "training.epochs=%d" % (label + 1), code=2 * label)
+            delete(broker, topic)
+        expect("topic '%s', partition 0: offset %d is another message" % (topic, 9 if end == "never" else 29) in output, output)
 
 
 def partitions_that_were_added_are_used(broker, folder):
@@ -930,6 +976,8 @@ data: {source: kafka, brokers: "%s", topic: small, shape: [4], end: now}
         (["data.end=never"], 2, ["data.end is never, so training.epoch_steps must say"]),
         (["strategy={name: downpour, push_every: 1001}"], 2, ["at most 1000 batches are pushed at once", "it is 1001"]),
         (["data.kafka={sasl.password: hunter2}"], 2, ["sasl.password is a secret"]),
+        (["data.test_source=csv"], 2, ["data.test_source is csv", "name it as data.test_path"]),
+        (["data.test_path=x.csv"], 2, ["data.test_path needs data.test_source"]),
     ]
     output = telar("publish", "synthetic", "--brokers", broker.address, "--topic", "small", "--partitions", "3", code=2)
     expect("topic 'small' exists with 2 partitions, not 3" in output, output)
@@ -1022,7 +1070,7 @@ while True:
     if message is None or message.error():
         break
     headers = {name: value.decode() for name, value in message.headers() or []}
-    found.append((message.value().decode(), headers))
+    found.append((message.value() if message.value() is None else message.value().decode(), headers))
 print(json.dumps(found))"""
     return client(code, broker.address, topic, str(partition))
 
@@ -1045,7 +1093,7 @@ def main():
     parts = {
         "short": [errors_are_sentences, losses_are_those_of_the_file, killed_workers_count_every_message_once],
         "second": [formats_are_read, records_are_read, drifts_are_found, prometheus_reads_the_run,
-                   killed_runs_use_every_message_once, endless_topics_have_the_losses_of_the_file,
+                   killed_runs_use_every_message_once, stopped_workers_count_every_message_once, endless_topics_have_the_losses_of_the_file,
                    workers_follow_the_load, a_server_that_ends_ends_the_run],
         "third": [servers_elsewhere_lose_nothing, servers_of_before_are_refused, a_broker_away_loses_nothing,
                   a_killed_broker_loses_nothing, a_silent_topic_can_be_left, damaged_messages_are_kept_elsewhere,

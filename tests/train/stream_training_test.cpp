@@ -12,6 +12,7 @@
 #include "telar/nn/zoo.h"
 #include "telar/train/job_keys.h"
 #include "telar/train/job_reader.h"
+#include "telar/train/stream_observer.h"
 #include "telar/train/trainer.h"
 
 namespace telar {
@@ -145,6 +146,25 @@ TEST(StreamTraining, WhatWasReadInAdvanceIsUsedAgainAfterAStop) {
   EXPECT_EQ(losses, expected.losses);
 }
 
+TEST(StreamTraining, TheEndOfAPassIsKeptUntilTheNextOneBegins) {
+  MemoryTopic topic(3);
+  publish_samples(topic);
+  const auto session = stream_session(1);
+  const auto stream = open_stream(topic, false);
+  TrainerOptions options = stream_training();
+  options.epochs = 1;
+  Trainer first(*session, options);
+  first.fit(*stream, nullptr);
+  stream->recognise(first.state().position);
+  EXPECT_TRUE(stream->at_end(first.state().position));
+  options.epochs = 2;
+  Trainer second(*session, options);
+  second.restore(first.state());
+  StepLog log(stream.get());
+  second.fit(*stream, nullptr, {&log});
+  EXPECT_EQ(log.uses.size(), static_cast<size_t>(kMessages));
+}
+
 /// Whether each step has changed the parameters.
 class StateLog final : public TrainingObserver {
  public:
@@ -201,6 +221,35 @@ TEST(StreamTraining, ABatchWithoutSamplesIsAStepThatChangesNothing) {
       EXPECT_EQ(states.changes[step], !empty) << step;
       EXPECT_EQ(log.losses[step] == 0, empty) << step;
     }
+  }
+}
+
+TEST(StreamTraining, DamagedMessagesAreCountedOverAllPartsOfARun) {
+  MemoryTopic topic(3);
+  publish_samples(topic);
+  for (int n = 0; n < 9; ++n) topic.add(static_cast<size_t>(n % 3), "damaged");
+  StreamOptions options;
+  options.format = stream_format();
+  options.batch = kStreamBatch;
+  options.starts = {0, 0, 0};
+  options.ends = {20, 20, 19};
+  options.skip_damaged = true;
+  const auto session = stream_session(1);
+  TrainingState state;
+  for (int64_t epochs = 1; epochs <= 3; ++epochs) {
+    const StreamBatches stream(std::make_unique<test::MemoryLog>(topic), options);
+    TrainerOptions training = stream_training();
+    training.epochs = epochs;
+    training.left_out = [&](const CompletedStep& step) {
+      EXPECT_EQ(left_out_of(stream, step, true), left_out_of(stream, step, false));
+      return left_out_of(stream, step, false);
+    };
+    Trainer trainer(*session, training);
+    trainer.restore(state);
+    trainer.fit(stream, nullptr);
+    state = training_state_from_json(to_json(trainer.state()), "state.json");
+    EXPECT_EQ(state.left_out, 9 * epochs);
+    EXPECT_EQ(state.samples, kMessages * epochs);
   }
 }
 
