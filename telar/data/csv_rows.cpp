@@ -22,8 +22,9 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// The number, if its digits and its power of ten are exact in f64, so that one division rounds it once (Clinger,
-/// "How to read floating point numbers accurately", 1990). That is most cells, and a third of std::from_chars.
+/// The number, if its digits and its power of ten are exact in f64, so that one division rounds it once
+/// (Clinger, "How to read floating point numbers accurately", 1990). That is most cells, and a third of
+/// std::from_chars.
 std::optional<double> exact_decimal(std::string_view cell) {
   constexpr size_t kExactDigits = 15;  // below 2^53
   constexpr std::array kPowers = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,

@@ -34,9 +34,9 @@ enum class ImageFormat : uint8_t { jpeg, png, webp, gif, bmp, tiff, unknown };
 ImageFormat image_format(std::span<const uint8_t> head);
 
 /// Decodes a picture file, of an animation or of several pages the first one. Its numbers are taken as they
-/// are stored: 16 bits are scaled linearly, gAMA and profiles are ignored, alpha is dropped, and grey is ITU-R
-/// 601 luma. Throws Error (user): none of the formats, of a kind that cannot be read, damaged or cut off, more
-/// than 2^28 pixels.
+/// are stored: 16 bits are scaled linearly, gAMA and profiles are ignored, alpha is dropped, and grey is
+/// ITU-R 601 luma. Throws Error (user): none of the formats, of a kind that cannot be read, damaged or cut
+/// off, more than 2^28 pixels.
 Image decode_image(std::span<const uint8_t> file, const PictureReading& reading, const std::string& name);
 
 /// The decoders: grey files as grey or RGB, others as RGB or CMYK, not turned.

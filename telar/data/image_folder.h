@@ -35,8 +35,8 @@ struct PictureListing {
 /// Lists the pictures (is_picture()) in one sub-folder per class. Classes are numbered in the order of
 /// the folders' names, samples in the order of their paths. Hidden files and files with other extensions are
 /// skipped. Throws Error (user): no such folder, no class folders, a class without pictures, and if headers
-/// are checked, a file that is empty, no picture, or has a header that is damaged (the first one is named, all
-/// are counted); Error (run): a file cannot be opened or read.
+/// are checked, a file that is empty, no picture, or has a header that is damaged (the first one is named,
+/// all are counted); Error (run): a file cannot be opened or read.
 PictureListPtr list_pictures(const std::string& folder, const PictureListing& options = {});
 
 struct ImageFolderOptions {

@@ -34,8 +34,8 @@ T valid(simdjson::simdjson_result<T> result) {
   return value;
 }
 
-/// False if the value is no number. simdjson 3.0.1 checks numbers of more than 19 digits, but reads those that
-/// begin with "0." as others: 0.30000000000000000000 as 0.1155.
+/// False if the value is no number. simdjson 3.0.1 checks numbers of more than 19 digits, but reads those
+/// that begin with "0." as others: 0.30000000000000000000 as 0.1155.
 bool get_number(ondemand::value value, double& number) {
   constexpr size_t kRightSize = 19;
   const std::string_view text = value.raw_json_token();

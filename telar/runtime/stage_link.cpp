@@ -172,8 +172,9 @@ void StageLink::waited(std::chrono::steady_clock::time_point start) {
 }
 
 void StageLink::wait_for(Transfer& transfer) {
-  // Spins as long as a sleeping thread may take to wake up, as StageProgress does. Then it sleeps and looks again:
-  // a thread that spins or yields uses up the time that the system would give it when its work arrives.
+  // Spins as long as a sleeping thread may take to wake up, as StageProgress does. Then it sleeps and looks
+  // again: a thread that spins or yields uses up the time that the system would give it when its work
+  // arrives.
   constexpr std::chrono::microseconds kLook(200);
   constexpr std::chrono::microseconds kSleep(20);
   if (spin_until([&] { return transfer.done(); }, kLook)) return;

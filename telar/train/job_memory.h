@@ -9,8 +9,8 @@
 
 namespace telar {
 
-/// The memory that one process needs to train a job, in bytes, without the samples that a source holds. It needs
-/// more: the program itself, and what its kernels work with.
+/// The memory that one process needs to train a job, in bytes, without the samples that a source holds. It
+/// needs more: the program itself, and what its kernels work with.
 struct JobMemory {
   int64_t state = 0;  ///< weights, gradients and the optimizer's state
   int64_t results =

@@ -5,9 +5,9 @@
 #include "telar/core/error.h"
 #include "telar/data/message_format.h"
 
-// What Telar reads in messages, for tests/python/check_messages.py. Each line of standard input is a format and
-// messages of it as hexadecimal digits; each line of standard output has for each of them the features and the
-// label, or why it is refused.
+// What Telar reads in messages, for tests/python/check_messages.py. Each line of standard input is a format
+// and messages of it as hexadecimal digits; each line of standard output has for each of them the features
+// and the label, or why it is refused.
 
 namespace {
 

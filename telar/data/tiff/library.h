@@ -7,8 +7,8 @@
 namespace telar {
 
 /// The functions of libtiff that are used. loaded.cpp loads the library when the first TIFF file is met: with
-/// the six libraries that it needs, it makes each start of the program 1.5 ms longer. linked.cpp (for a wheel,
-/// which must name its libraries) is linked with it instead.
+/// the six libraries that it needs, it makes each start of the program 1.5 ms longer. linked.cpp (for a
+/// wheel, which must name its libraries) is linked with it instead.
 struct TiffLibrary {
   decltype(&TIFFOpenOptionsAlloc) new_options;
   decltype(&TIFFOpenOptionsFree) free_options;
