@@ -1,5 +1,7 @@
 #include "telar/runtime/pending_push.h"
 
+#include <algorithm>
+
 namespace telar {
 
 PendingPush::PendingPush(const Program& program, const StoreProgram& store, const StoreAccess& access,
@@ -13,15 +15,16 @@ PendingPush::PendingPush(const Program& program, const StoreProgram& store, cons
 
 void PendingPush::accrue_gradients() {
   accrued_ = device_.allocate(home_.arena.bytes, "gradients that are not pushed yet");
+  device_.zero(accrued_->data(), accrued_->size());
 }
 
 void PendingPush::add(const std::byte* gradients, int64_t samples) {
   samples_ += samples;
   of_part_ += samples;
-  ++batches_;
-  if (accrued_ == nullptr) return;
-  if (batches_ == 1) device_.zero(accrued_->data(), accrued_->size());
-  device_.add(accrued_->data(), gradients, accrued_->size() / sizeof(float));
+  if (accrued_ == nullptr || samples == 0) return;
+  ++means_;
+  device_.add(accrued_->data(), gradients, accrued_->size() / sizeof(float),
+              1.0F / static_cast<float>(samples));
 }
 
 ServerExchange::Terms PendingPush::terms(float samples, bool then_pull, const StepInputs& inputs) const {
@@ -55,17 +58,19 @@ bool PendingPush::enters_round(ServerExchange::Terms& terms, const StepInputs& i
 
 bool PendingPush::push_gradients(bool then_pull, const std::byte* gradients, const ServerExchange::Form& form,
                                  const StepInputs& inputs, StepResult& result) {
-  // In rounds, the batches are parts of one. Otherwise the mean of each batch counts as a separate gradient,
-  // as if each had been pushed.
-  const int64_t means = rounds_ ? 1 : batches_;
-  auto settings = terms(static_cast<float>(samples_) / static_cast<float>(means), then_pull, inputs);
+  // The mean of each batch that was accrued counts as a separate gradient, as if each had been pushed. In
+  // rounds, none is: the batches are parts of one, whose sums are kept.
+  const bool accrued = accrued_ != nullptr;
+  const auto samples = static_cast<float>(accrued ? std::min<int64_t>(means_, 1) : samples_);
+  auto settings = terms(samples, then_pull, inputs);
   settings.form = form;
   settings.keeps_if_late = true;
   if (!enters_round(
           settings, inputs, [&] { servers_.keep_gradients(gradients); }, result))
     return true;
-  const StoreReport report = servers_.push_gradients(accrued_ != nullptr ? accrued_->data() : gradients,
-                                                     means, settings, home_.parameters->data());
+  const StoreReport report =
+      servers_.push_gradients(accrued ? accrued_->data() : gradients, std::max<int64_t>(means_, 1), settings,
+                              home_.parameters->data());
   pushed(report, result);
   return then_pull;
 }
@@ -81,7 +86,10 @@ bool PendingPush::push_differences(bool then_pull, const StepInputs& inputs, Ste
   return then_pull;
 }
 
-void PendingPush::clear() { samples_ = batches_ = of_part_ = 0; }
+void PendingPush::clear() {
+  samples_ = means_ = of_part_ = 0;
+  if (accrued_ != nullptr) device_.zero(accrued_->data(), accrued_->size());
+}
 
 void PendingPush::pushed(const StoreReport& report, StepResult& result) {
   clear();

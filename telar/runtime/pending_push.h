@@ -51,9 +51,10 @@ class PendingPush {
   const Device& device_;
   const StateMemory& home_;
   ServerExchange servers_;
-  std::unique_ptr<Memory> accrued_;  ///< gradients, when pushes are more than one step apart
+  std::unique_ptr<Memory>
+      accrued_;  ///< means of batches' gradients, when pushes are more than one step apart
   int64_t samples_ = 0;
-  int64_t batches_ = 0;
+  int64_t means_ = 0;    ///< of batches, in accrued_
   int64_t of_part_ = 0;  ///< samples of the present part
 };
 

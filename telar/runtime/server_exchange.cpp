@@ -156,8 +156,7 @@ StoreReport ServerExchange::push_gradients(const std::byte* gradients, int64_t b
   const auto fill = [&](const Variable& variable, const Part& part, std::span<const float> values,
                         std::span<float> out) {
     std::copy(values.begin(), values.end(), out.begin());
-    // The servers divide by the samples of one batch. Gradients need the sum of the batches' means;
-    // statistics need the mean of these means.
+    // Gradients need the sum of the batches' means; statistics need the mean of these means.
     if (!variable.trainable && batches > 1) {
       for (float& value : out) value *= share;
     }

@@ -50,8 +50,8 @@ class ServerExchange {
     bool keeps_if_late = false;  ///< if the round was not applied, the parameters stay as they are
   };
 
-  /// Pushes gradient sums (an arena in the device's layout). `batches`: number of accumulated batches;
-  /// running statistics are divided by it.
+  /// Pushes gradient sums (an arena in the device's layout), or sums of batches' means, then of 1 sample.
+  /// `batches`: of which these are; running statistics are divided by their number.
   StoreReport push_gradients(const std::byte* gradients, int64_t batches, const Terms& terms,
                              std::byte* parameters);
   /// Pushes samples × (parameters as last pulled − parameters). `samples`: without those of what was kept.

@@ -26,7 +26,8 @@
 // a sample that counts once in an epoch multiplies 1 − w by a factor that follows from the learning rate η,
 // and one that counts twice, or never, shows:
 //
-// - A mean over a batch of n samples: 1 − η/n.
+// - A mean over a batch of n samples: 1 − η/n. So it is if the gradients of several batches are pushed
+//   together: each counts as if it had been pushed alone, and one without samples not at all.
 // - Averaging: a worker multiplies 1 − w by 1 − η/m in the part of m samples of a batch. Of all N samples of
 //   a piece of work, its part has M, and so that weight in the mean: 1 − M/N · η/m. With P equal parts, M/N
 //   is 1/P and m is n/P: 1 − η/n again.
@@ -64,6 +65,7 @@ struct Probed {
   int64_t workers = 2;
   int64_t samples = 0;
   bool topic = false;
+  bool damaged = false;  ///< of the topic: the second batch is one of damaged messages
 };
 
 class OneHot final : public Dataset {
@@ -169,7 +171,8 @@ class Probe {
     for (int64_t n = 0; n < data_.size(); ++n) {
       data_.read(n, {}, features, label);
       encode_message(format_, features, label, message);
-      topic_.add(static_cast<size_t>(n % 3), message);
+      for (int64_t bad = 0; n == kBatch && bad < damaged(); ++bad) add_message("damaged");
+      add_message(message);
     }
     options_.batch = kBatch;
     options_.schedule.base = kRate;
@@ -217,20 +220,45 @@ class Probe {
         ->rewrite(make_training_step(model(probed_.samples), options), kTwoServers);
   }
 
-  int64_t steps() const { return (probed_.samples + kBatch - 1) / kBatch; }
+  int64_t damaged() const { return probed_.damaged ? kBatch : 0; }
+  int64_t messages() const { return probed_.samples + damaged(); }
+  int64_t steps() const { return (messages() + kBatch - 1) / kBatch; }
+  void add_message(const std::string& message) { topic_.add(static_cast<size_t>(added_++ % 3), message); }
+
+  /// Samples in a step.
+  int64_t size_of(int64_t step) const {
+    return probed_.damaged && step == 1 ? 0 : std::min(kBatch, messages() - step * kBatch);
+  }
+
   double expected_factor(int64_t sample) const {
-    const int64_t first = sample / kBatch * kBatch;
-    return 1 - kRate / static_cast<double>(std::min(kBatch, probed_.samples - first));
+    const int64_t message = sample < kBatch ? sample : sample + damaged();
+    const int64_t step = message / kBatch;
+    const Cooperation& cooperation = program_.cooperation;
+    if (cooperation.kind != Cooperation::Kind::rounds || cooperation.work_steps == 1)
+      return 1 - kRate / static_cast<double>(size_of(step));
+    // The part that has the sample.
+    Part part{0, 1, probed_.workers};
+    while (part.last(size_of(step)) <= message % kBatch) part = {part.begin + 1, part.end + 1, part.of};
+    int64_t own = 0;
+    int64_t all = 0;
+    for (int64_t s = step - step % cooperation.work_steps;
+         s < std::min(steps(), step - step % cooperation.work_steps + cooperation.work_steps); ++s) {
+      own += part.last(size_of(s)) - part.first(size_of(s));
+      all += size_of(s);
+    }
+    const int64_t samples = part.last(size_of(step)) - part.first(size_of(step));
+    return 1 - static_cast<double>(own) / static_cast<double>(all) * kRate / static_cast<double>(samples);
   }
 
   std::shared_ptr<StreamBatches> stream() {
-    const int64_t all = probed_.samples;
+    const int64_t all = messages();
     return std::make_shared<StreamBatches>(std::make_unique<test::MemoryLog>(topic_),
                                            StreamOptions{.format = format_,
                                                          .batch = kBatch,
                                                          .starts = {0, 0, 0},
                                                          .ends = {(all + 2) / 3, (all + 1) / 3, all / 3},
-                                                         .messages = all});
+                                                         .messages = all,
+                                                         .skip_damaged = probed_.damaged});
   }
 
   void train() {
@@ -305,6 +333,7 @@ class Probe {
   Situation situation_;
   OneHot data_;
   test::MemoryTopic topic_;
+  int64_t added_ = 0;  ///< messages to it
   MessageFormat format_;
   Program program_;
   TrainerOptions options_;
@@ -313,7 +342,8 @@ class Probe {
 
 void probe(const Probed& probed, const std::vector<Situation>& situations) {
   for (const Situation& situation : situations) {
-    SCOPED_TRACE(probed.strategy + (probed.topic ? " from a topic, " : " from a file, ") + situation.name);
+    SCOPED_TRACE(fmt::format("{} of {} samples from a {}, {}", probed.strategy, probed.samples,
+                             probed.topic ? "topic" : "file", situation.name));
     Probe(probed, situation).expect_every_sample_once();
   }
 }
@@ -352,11 +382,28 @@ TEST_P(EverySampleOnce, InRoundsWithBackups) {
 TEST_P(EverySampleOnce, InAverages) {
   probe({"parameter_averaging", {}, 2, 26, GetParam()}, situations(2, true));
   probe({"parameter_averaging", {{"average_every", int64_t{3}}}, 4, 24, GetParam()}, situations(4, true));
+  probe({"parameter_averaging", {{"average_every", int64_t{2}}}, 2, 22, GetParam()}, situations(2, true));
+  probe({"parameter_averaging", {{"average_every", int64_t{3}}}, 4, 22, GetParam()}, {{"one is there", 1}});
 }
 TEST_P(EverySampleOnce, Asynchronously) {
   probe({"async_sgd", {}, 2, 26, GetParam()}, situations(2, false));
-  probe({"downpour", {{"push_every", int64_t{2}}}, 2, 24, GetParam()}, situations(2, false));
   probe({"async_local_sgd", {{"average_every", int64_t{2}}}, 2, 26, GetParam()}, situations(2, false));
+}
+/// With a short last batch, in a push of its own (26) and with another (22).
+TEST_P(EverySampleOnce, InPushesOfSeveralBatches) {
+  probe({"downpour", {{"push_every", int64_t{2}}}, 2, 22, GetParam()}, situations(2, false));
+  for (const int64_t samples : {24, 26})
+    probe({"downpour", {{"push_every", int64_t{2}}}, 2, samples, GetParam()}, {{"all are there", 2}});
+  probe({"downpour", {{"push_every", int64_t{3}}, {"fetch_every", int64_t{2}}}, 2, 22, GetParam()},
+        {{"all are there", 2}});
+  probe({"async_local_sgd", {{"average_every", int64_t{2}}}, 2, 22, GetParam()}, {{"all are there", 2}});
+}
+TEST(OneHot, BesideABatchOfDamagedMessages) {
+  for (const char* strategy : {"sync_ps", "async_sgd"})
+    probe({strategy, {}, 2, 26, true, true}, {{"all are there", 2}, {"one is there", 1}});
+  probe({"downpour", {{"push_every", int64_t{2}}}, 2, 22, true, true}, {{"all are there", 2}});
+  for (const char* strategy : {"parameter_averaging", "async_local_sgd"})
+    probe({strategy, {{"average_every", int64_t{2}}}, 2, 22, true, true}, {{"all are there", 2}});
 }
 
 INSTANTIATE_TEST_SUITE_P(From, EverySampleOnce, testing::Bool(),

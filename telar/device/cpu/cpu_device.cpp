@@ -106,10 +106,10 @@ class CpuDevice final : public Device {
   }
   std::unique_ptr<PinnedHost> pin(std::span<std::byte> /*host*/) const override { return nullptr; }
   void zero(std::byte* memory, size_t bytes) const override { std::memset(memory, 0, bytes); }
-  void add(std::byte* to, const std::byte* from, size_t count) const override {
+  void add(std::byte* to, const std::byte* from, size_t count, float scale) const override {
     auto* sums = reinterpret_cast<float*>(to);
     const auto* values = reinterpret_cast<const float*>(from);
-    for (size_t i = 0; i < count; ++i) sums[i] += values[i];
+    for (size_t i = 0; i < count; ++i) sums[i] += scale * values[i];
   }
 
   void read(const TensorLayout& layout, const std::byte* memory, std::span<float> canonical) const override {

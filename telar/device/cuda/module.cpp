@@ -138,10 +138,10 @@ class CudaDevice final : public Device {
     gpu_->use();
     check(cudaMemsetAsync(memory, 0, bytes, gpu_->stream()), "zeroing memory");
   }
-  void add(std::byte* to, const std::byte* from, size_t count) const override {
+  void add(std::byte* to, const std::byte* from, size_t count, float scale) const override {
     gpu_->use();
     check(accumulate_scaled(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(from),
-                            static_cast<int64_t>(count), 1.0F, true, gpu_->stream()),
+                            static_cast<int64_t>(count), scale, true, gpu_->stream()),
           "accumulating gradients");
   }
   void read(const TensorLayout& layout, const std::byte* memory, std::span<float> canonical) const override {
