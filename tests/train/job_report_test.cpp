@@ -33,7 +33,7 @@ TEST(JobReport, CountsWhatAnImageFolderIgnoresAndLeavesOut) {
   for (const char* name : {"cats/1.png", "cats/2.png", "dogs/3.png"})
     test::write_text(folder / "pictures" / name, std::string(png.begin(), png.end()));
   test::write_text(folder / "pictures" / "dogs/4.png", std::string(png.begin(), png.begin() + 50));
-  test::write_text(folder / "pictures" / "dogs/5.webp", "x");
+  test::write_text(folder / "pictures" / "dogs/5.heic", "x");
   const std::string job =
       "model: mlp\ndata: {source: images, validation: 0, mean: [0, 0, 0], std: [1, 1, 1], shape: [3, 4, 4], path: " +
       (folder / "pictures").string();
@@ -41,7 +41,7 @@ TEST(JobReport, CountsWhatAnImageFolderIgnoresAndLeavesOut) {
   std::string warnings;
   const std::string text = report(job + ", on_error: skip}\n", &warnings);
   EXPECT_TRUE(says(text, "samples: 3 for training; each f32 [3, 4, 4], 2 classes; 1 are left out"));
-  EXPECT_TRUE(says(text, "ignored in " + (folder / "pictures").string() + ": 1 .webp; images are"));
+  EXPECT_TRUE(says(text, "ignored in " + (folder / "pictures").string() + ": 1 .heic; images are"));
   EXPECT_TRUE(says(warnings, "left out of the training samples: "));
   EXPECT_TRUE(says(warnings, "4.png"));
 }
