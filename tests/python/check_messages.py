@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Messages drawn at random: what Telar reads is what json, csv, fastavro and protobuf read.
 
-    python tests/python/check_messages.py READ_MESSAGES [--count MESSAGES] [--seed SEED]
+    python tests/python/check_messages.py READ_MESSAGES [MESSAGES [SEED]]
 
-READ_MESSAGES: the program of tests/support/read_messages.cpp. Without --count: 300, always the same. Without fastavro and
+READ_MESSAGES: the program of tests/support/read_messages.cpp. Without a number: 300, always the same. Without fastavro and
 protobuf (python/requirements.txt) the exit code is 77.
 """
 
@@ -659,8 +659,8 @@ def check(program, count, seed, folder):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("count", type=int, nargs="?", default=300)
+    parser.add_argument("seed", type=int, nargs="?", default=1)
     words = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         check(words.program, words.count, words.seed, folder)
