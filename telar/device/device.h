@@ -243,7 +243,7 @@ class Device {
   /// Pins host memory for copies. Null when there is nothing to undo: the device does not need pinned memory,
   /// or pinning failed. Copies are correct in either case.
   virtual std::unique_ptr<PinnedHost> pin(std::span<std::byte> host) const = 0;
-  /// Work in device memory, in order of submission: zero sets bytes to 0; add computes to[i] += scale · from[i], f32.
+  /// Work in device memory, in order of submission: bytes become 0; to[i] += scale · from[i], f32.
   virtual void zero(std::byte* memory, size_t bytes) const = 0;
   virtual void add(std::byte* to, const std::byte* from, size_t count, float scale) const = 0;
   /// Copies a tensor from the device's memory and layout to canonical f32 values in host memory, and back

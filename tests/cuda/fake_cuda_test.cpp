@@ -166,14 +166,14 @@ TEST_F(FakeCuda, GoesOnWhileACopyIsOnItsWayAndWhereNothingCanBePinned) {
   const auto bytes = std::as_writable_bytes(std::span(host));
   fake().pins = false;
   EXPECT_EQ(gpu->pin(bytes), nullptr);
-  gpu->add(memory->data(), memory->data(), 4);
+  gpu->add(memory->data(), memory->data(), 4, 1);
   EXPECT_TRUE(gpu->start_copy_out(memory->data(), bytes, true)->done());  // waits for the copy
-  gpu->add(memory->data(), memory->data(), 4);
+  gpu->add(memory->data(), memory->data(), 4, 1);
   fake().pins = true;
   const auto pinned = gpu->pin(bytes);
   const auto copy = gpu->start_copy_out(memory->data(), bytes, true);
   EXPECT_FALSE(copy->done());
-  gpu->add(memory->data(), memory->data(), 4);  // a kernel, which must not appear to have failed
+  gpu->add(memory->data(), memory->data(), 4, 1);  // a kernel, which must not appear to have failed
   copy->wait();
   EXPECT_TRUE(copy->done());
 }
