@@ -2,9 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <iterator>
 #include <map>
-#include <ranges>
 #include <utility>
 
 #include "telar/core/error.h"
@@ -51,7 +49,7 @@ void check_option(const CLI::App& verb, const std::string& name, const std::stri
   if (std::find(known.begin(), known.end(), option) != known.end()) return;
   const bool of_job = std::find(known.begin(), known.end(), "--set") != known.end();
   const auto keys = of_job ? keys_as_options() : std::map<std::string, std::string>{};
-  std::ranges::copy(std::views::keys(keys), std::back_inserter(known));
+  for (const auto& [one, key] : keys) known.push_back(one);
   std::string meant = nearest(option, known);
   if (const auto key = keys.find(meant); key != keys.end()) meant = "--set " + key->second + "=VALUE";
   throw user_error("{} has no option {}{}; see {} --help{}", name, option,
