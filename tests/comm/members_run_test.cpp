@@ -75,6 +75,7 @@ TEST(Members, WithoutFailuresRoundTSumsThePartsOfBatchT) {
     std::vector<std::jthread> members;
     Coordinator coordinator(coordinator_options(kWorkers, Rhythm::rounds));
     for (WorkerLoop& loop : loops) members.push_back(member_thread(coordinator.address(), "m", loop));
+    await_members(coordinator, loops.size());
     steps_of_epoch(coordinator, 0, 10);
   }
   ASSERT_EQ(parts.size(), 10U);
@@ -194,6 +195,7 @@ TEST(Members, DrainingEndsTheEpochAtAWholeBatch) {
   std::vector<std::jthread> members;
   Coordinator coordinator(coordinator_options(2));
   for (WorkerLoop& loop : loops) members.push_back(member_thread(coordinator.address(), "m", loop));
+  await_members(coordinator, loops.size());
   coordinator.begin_epoch(0, 0, 1'000'000);
   size_t steps = coordinator.wait(20).size();
   EXPECT_GT(steps, 0U);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "support/sanitizers.h"
 #include "support/sentences.h"
 
 namespace telar {
@@ -11,6 +12,7 @@ namespace {
 using test::expect_error;
 
 TEST(MemoryLimit, IsNamedWhenMemoryRunsOut) {
+  if (test::kSanitized) GTEST_SKIP() << "the sanitizers need more memory";
   EXPECT_NO_THROW(require_free_memory(size_t{1} << 20));
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
