@@ -1983,7 +1983,8 @@ class Hostile(unittest.TestCase):
         self.assert_refused('special_i0 .*check_torch.py", line', forward)
 
     def test_strategy_without_a_name(self):
-        self.assert_refused("there are .*mirrored", lambda self, x: self.fc(x), strategy="mirored")
+        for name in ("mirored", "ddp"):
+            self.assert_refused("did you mean 'mirrored'", lambda self, x: self.fc(x), strategy=name)
 
 
 if __name__ == "__main__":
