@@ -1,12 +1,9 @@
 #include "telar/data/csv_rows.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <optional>
 
 #include "telar/comm/printable.h"
 #include "telar/core/error.h"
@@ -20,34 +17,6 @@ std::string_view trimmed(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
   return text;
-}
-
-/// The number, if its digits and its power of ten are exact in f64, so that one division rounds it once
-/// (Clinger, "How to read floating point numbers accurately", 1990). That is most cells, and a third of
-/// std::from_chars.
-std::optional<double> exact_decimal(std::string_view cell) {
-  constexpr size_t kExactDigits = 15;  // below 2^53
-  constexpr std::array kPowers = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                  1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-  const bool negative = cell.front() == '-';
-  if (negative) cell.remove_prefix(1);
-  uint64_t digits = 0;
-  size_t count = 0;
-  size_t point = cell.size();  ///< number of digits before it
-  for (const char c : cell) {
-    const auto digit = static_cast<unsigned>(c - '0');
-    if (digit <= 9) {
-      digits = 10 * digits + digit;
-      if (++count > kExactDigits) return std::nullopt;
-    } else if (c == '.' && point == cell.size()) {
-      point = count;
-    } else {
-      return std::nullopt;
-    }
-  }
-  if (count == 0) return std::nullopt;
-  const double value = static_cast<double>(digits) / kPowers[count - std::min(point, count)];
-  return negative ? -value : value;
 }
 
 /// Whether a number that from_chars reports as out of range is just too close to 0; it then counts as 0.
@@ -119,10 +88,6 @@ std::string_view CsvRows::content_of(std::string_view cell) {
 std::string read_cell(std::string_view cell, double& value) {
   value = 0;
   if (cell.empty()) return " is empty; a number is needed";
-  if (const std::optional<double> exact = exact_decimal(cell)) {
-    value = *exact;
-    return {};
-  }
   const std::string_view digits = cell.size() > 1 && cell[0] == '+' && cell[1] != '-' ? cell.substr(1) : cell;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error == std::errc::invalid_argument || end != digits.data() + digits.size())
