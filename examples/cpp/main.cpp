@@ -23,7 +23,7 @@ int main() try {
 
   // The devices: two replicas with one thread each. The model does not depend on them.
   const Cluster cluster{{DeviceSpec{"cpu", 1, {}}, DeviceSpec{"cpu", 1, {}}}};
-  Session session(make_strategy("mirrored", {})->rewrite(make_training_step(model, step), cluster), cluster,
+  Session session(make_strategy("mirrored", {}).rewrite(make_training_step(model, step), cluster), cluster,
                   {.seed = 1});
 
   const auto train = synthetic({.samples = 2000, .features = {1, 12, 12}, .classes = 4, .seed = 7});

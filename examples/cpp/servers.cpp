@@ -35,7 +35,7 @@ double train_with(const std::string& strategy, const Dataset& train, const Datas
   step.optimizer = SgdOptions{.momentum = 0.9};
   // The device of one worker. A program for servers has a part for each of them.
   const Cluster cluster{.devices = {DeviceSpec{}}, .servers = 2};
-  const Program program = make_strategy(strategy)->rewrite(make_training_step(network(), step), cluster);
+  const Program program = make_strategy(strategy).rewrite(make_training_step(network(), step), cluster);
   if (program.stores.empty()) {
     Session session(program, cluster, {.seed = 1});
     Trainer trainer(session, options());

@@ -68,7 +68,7 @@ inline Training train(const telar::Model& model, int workers, int64_t samples) {
   step.batch = kBatch;
   step.optimizer = SgdOptions{.momentum = kMomentum};
   const auto strategy = make_strategy(workers > 1 ? "mirrored" : "single", {});
-  Session session(strategy->rewrite(make_training_step(model, step), cluster), cluster, {});
+  Session session(strategy.rewrite(make_training_step(model, step), cluster), cluster, {});
   Training training;
   for (int64_t number = 0; number < kSteps; ++number) {
     const std::vector<int32_t> rows = rows_of_batch(number, samples);

@@ -26,7 +26,8 @@ NB_MODULE(_native, module) {
       },
       "The names of a strategy's options.");
   module.def(
-      "shares_batches", [](const std::string& name) { return !telar::strategy_type(name).of_all_processes; },
+      "shares_batches",
+      [](const std::string& name) { return !usual_workers(telar::strategy_type(name)).of_all_processes; },
       "Whether each worker of a strategy computes whole models, of its share of a batch.");
   module.def(
       "uses_servers", [](const std::string& name) { return telar::strategy_type(name).uses_servers; },
@@ -34,9 +35,7 @@ NB_MODULE(_native, module) {
   module.def(
       "workers",
       [](const std::string& name, const nb::dict& options) {
-        const telar::StrategyType& type = telar::strategy_type(name);
-        return telar::worker_count(type, telar::completed("strategy '" + name + "'", type.options,
-                                                          telar::python::attributes_of(options)));
+        return telar::make_strategy(name, telar::python::attributes_of(options)).workers().count;
       },
       "The number of workers of a strategy with these options.");
   telar::python::bind_graph_builder(module);

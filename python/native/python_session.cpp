@@ -25,7 +25,7 @@ void require_form(const BatchTensor& input, const AnyArray& array) {
 }
 
 int64_t workers_of(const StrategyType& type, const Attributes& given) {
-  return worker_count(type, completed("strategy '" + type.name + "'", type.options, given));
+  return make_strategy(type.name, given).workers().count;
 }
 
 Cluster cluster_of(const StrategyType& type, int64_t workers, int threads, int servers) {
@@ -44,12 +44,12 @@ PythonSession::PythonSession(const PythonModel& model, const StepOptions& option
       workers_(workers_of(type, given)),
       seed_(seed),
       cluster_(cluster_of(type, workers_, threads, servers)) {
-  if (external_ != nullptr && type.of_all_processes)
+  if (external_ != nullptr && usual_workers(type).of_all_processes)
     throw user_error(
         "the strategy {} divides the layers of a model, which Telar cannot do when PyTorch computes them; choose one whose workers share batches",
         type.name);
   if (servers < 1) throw user_error("the number of servers is {}; it must be at least 1", servers);
-  program_ = make_strategy(type.name, given)->rewrite(make_training_step(model.model(), options), cluster_);
+  program_ = make_strategy(type.name, given).rewrite(make_training_step(model.model(), options), cluster_);
   session_ = std::make_unique<Session>(has_servers_ ? coordinator_program(program_) : program_, cluster_,
                                        SessionOptions{.seed = seed});
   inputs_ = session_->inputs();

@@ -66,8 +66,8 @@ int64_t count_of(const Contender& contender) {
   if (contender.over_mpi()) return 1;
   const auto count = std::ranges::find(type.options, type.count, &Option::name);
   const auto least = static_cast<int64_t>(std::max(1.0, count->rule.least));
-  const Attributes defaults = completed(type.name, type.options, {{type.count, least}});
-  return std::max(least, least * contender.workers / worker_count(type, defaults));
+  const int64_t workers = make_strategy(type.name, {{type.count, least}}).workers().count;
+  return std::max(least, least * contender.workers / workers);
 }
 
 std::vector<std::string> strategy_settings(const Contender& contender) {
@@ -142,7 +142,7 @@ class Comparison {
       contender.settings = all_settings(contender, options_);
       const Job job = read_job(options_.job, contender.settings);
       // "ways" of 1 worker are 2, the least that there can be.
-      if (!contender.over_mpi()) contender.workers = static_cast<int>(workers_of(job.strategy));
+      if (!contender.over_mpi()) contender.workers = static_cast<int>(workers_of(job.strategy).count);
       check_runs(job);
     } catch (const Error& error) {
       contender.impossible = error.what();

@@ -40,11 +40,17 @@ bool is_in_path(const std::string& program) {
 std::string text_of(const std::string& key, int number) { return fmt::format("strategy.{}={}", key, number); }
 std::string named(const StrategyType& type) { return "strategy.name=" + type.name; }
 
+/// Whether the option `count` is the number of workers, of which no other option makes more.
+bool counts_all(const StrategyType& type) {
+  constexpr int64_t kSome = 7;
+  return !type.count.empty() && make_strategy(type.name, {{type.count, kSome}}).workers().count == kSome;
+}
+
 /// The strategies of several workers in one process, which are environments: "replicas:2", "pipeline:2".
 std::vector<const StrategyType*> in_one_process() {
   std::vector<const StrategyType*> types;
   for (const StrategyType& type : strategy_types())
-    if (!type.uses_servers && !type.count.empty() && type.times.empty()) types.push_back(&type);
+    if (!type.uses_servers && counts_all(type)) types.push_back(&type);
   return types;
 }
 

@@ -82,7 +82,7 @@ void add_pipeline_rows(Result& result, const PipelineOptions& options) {
   const auto strategy = make_strategy("pipeline", {{"micro_batches", options.micro_batches}});
 
   Session single(sequential_program(step), one, {.seed = 1});
-  Session pipeline(measured_program(*strategy, step, all), all, {.seed = 1});
+  Session pipeline(measured_program(strategy, step, all), all, {.seed = 1});
   const Samples samples(workload, options.batch);
   int64_t number = 0;
   const auto stepper = [&](Session& session, int64_t size) {

@@ -88,7 +88,7 @@ std::unique_ptr<Session> make_session(const Workload& workload, int replicas, in
   const bool alone = replicas == 1 && processes == nullptr;
   const TrainingStep step = make_training_step(workload.model, workload.options);
   return std::make_unique<Session>(
-      alone ? sequential_program(step) : make_strategy(data_parallel_type().name)->rewrite(step, cluster),
+      alone ? sequential_program(step) : make_strategy(data_parallel_type().name).rewrite(step, cluster),
       cluster, SessionOptions{.seed = 1, .processes = processes});
 }
 

@@ -156,7 +156,7 @@ int show(const ShowArguments& arguments) {
   std::cout << layer_table(summarise(model)) << "\n" << memory_text(program, job);
   if (!program.stores.empty()) {
     std::cout << fmt::format("strategy: {}, {} workers, {} parameter servers\n", program.strategy,
-                             workers_of(job.strategy), only_store(program).servers.size());
+                             workers_of(job.strategy).count, only_store(program).servers.size());
     return 0;
   }
   std::cout << fmt::format("strategy: {}, {}\n", program.strategy, workers_text(program));

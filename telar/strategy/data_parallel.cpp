@@ -7,6 +7,11 @@
 
 namespace telar {
 
+Workers data_parallel_workers(const Attributes& options) {
+  const int64_t replicas = options.integer("replicas");
+  return {.count = replicas, .shares = replicas, .unequal = true};
+}
+
 int64_t workers_of(const std::string& strategy, const Cluster& cluster) {
   const int64_t workers = static_cast<int64_t>(cluster.devices.size()) * cluster.processes;
   if (workers < 1) throw user_error("strategy '{}' needs at least 1 replica", strategy);

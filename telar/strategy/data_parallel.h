@@ -10,6 +10,9 @@ namespace telar {
 
 /// What strategies have in common whose workers each process a share of every batch.
 
+/// Replicas of each process, by the option `replicas`, with shares that may differ.
+Workers data_parallel_workers(const Attributes& options);
+
 /// The workers of all processes, each with the same number. Throws Error (user) if there is none.
 int64_t workers_of(const std::string& strategy, const Cluster& cluster);
 

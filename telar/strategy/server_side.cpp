@@ -110,13 +110,20 @@ ScheduledAction push_of(const Attributes& options, int64_t every) {
   return action::push_gradient(every, payload, chooses(payload) ? options.real("share") : 1);
 }
 
-StrategyType server_strategy(std::string name, std::string summary, std::vector<Option> more,
-                             const std::function<void(const Attributes&)>& check) {
+StrategyType server_strategy(std::string name, std::string summary,
+                             std::function<Cooperation(const Attributes&)> cooperation,
+                             std::vector<Option> more, const std::function<void(const Attributes&)>& check) {
   StrategyType type;
   type.name = std::move(name);
   type.summary = std::move(summary);
   type.worker = "worker";
   type.count = "workers";
+  type.workers = [cooperation](const Attributes& options) {
+    const int64_t workers = options.integer("workers");
+    const bool rounds = cooperation(options).kind == Cooperation::Kind::rounds;
+    return Workers{.count = workers, .shares = rounds ? workers : 1};
+  };
+  type.cooperation = std::move(cooperation);
   type.uses_servers = true;
   type.options = {
       {.name = "workers",
@@ -137,7 +144,7 @@ StrategyType server_strategy(std::string name, std::string summary, std::vector<
        .help =
            "Variables that are assigned to a given server before the placement: `[\"conv*=0\", \"*.bias=1\"]`."});
   type.check = [check](const Attributes& options, int servers) {
-    placer_for(options, servers);
+    if (servers > 0) placer_for(options, servers);
     if (check) check(options);
   };
   return type;
@@ -183,7 +190,6 @@ void check_averaging(const Attributes& options) {
 
 Program averaging_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,
                           const Attributes& options) {
-  check_averaging(options);
   const int64_t every = options.integer("average_every");
   StoreProgram servers = make_server_side(
       step,

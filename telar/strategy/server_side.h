@@ -11,7 +11,9 @@ namespace telar {
 
 /// A strategy type with what all of them have in common: options `workers`, `placement` and `place`, and
 /// their check. `more`: its own options, and `check` for those.
-StrategyType server_strategy(std::string name, std::string summary, std::vector<Option> more = {},
+StrategyType server_strategy(std::string name, std::string summary,
+                             std::function<Cooperation(const Attributes&)> cooperation,
+                             std::vector<Option> more = {},
                              const std::function<void(const Attributes&)>& check = {});
 
 /// Of strategies without rounds: by how much a worker may be ahead of the slowest one.

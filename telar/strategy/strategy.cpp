@@ -17,7 +17,8 @@ void register_all(StrategyRegistry& registry);
 
 void StrategyRegistry::sort() {
   std::ranges::sort(types_, {}, [](const StrategyType& type) {
-    return std::tuple(type.uses_servers, !type.count.empty(), !type.shares_batches, type.of_all_processes,
+    const Workers workers = usual_workers(type);
+    return std::tuple(type.uses_servers, !type.count.empty(), !workers.unequal, workers.of_all_processes,
                       type.name);
   });
 }
@@ -47,24 +48,34 @@ const StrategyType& strategy_type(const std::string& name) {
                    near.empty() ? "" : "did you mean '" + near + "'? ", one_of(strategy_names()));
 }
 
-const StrategyType& sequential_type() { return strategy_types().front(); }
+const StrategyType& sequential_type() { return strategy_type("single"); }
+const StrategyType& data_parallel_type() { return strategy_type("mirrored"); }
 
-const StrategyType& data_parallel_type() {
-  return *std::ranges::find_if(strategy_types(), &StrategyType::shares_batches);
-}
-
-std::unique_ptr<Strategy> make_strategy(const std::string& name, const Attributes& options) {
+Strategy make_strategy(const std::string& name, const Attributes& options) {
   const StrategyType& type = strategy_type(name);
-  return type.make(completed("strategy '" + name + "'", type.options, options));
+  Strategy strategy{type, completed("strategy '" + name + "'", type.options, options)};
+  if (type.check) type.check(strategy.options, 0);
+  return strategy;
 }
 
-int64_t worker_count(const StrategyType& type, const Attributes& options) {
-  int64_t count = type.count.empty() ? 1 : options.integer(type.count);
-  for (const std::string& factor : type.times) count *= options.integer(factor);
-  return count;
+Workers usual_workers(const StrategyType& type) {
+  return Strategy{type, completed("strategy '" + type.name + "'", type.options, {})}.workers();
 }
 
-Cooperation cooperation_of(const StrategyType& type, const Attributes& options) {
+Program Strategy::rewrite(const TrainingStep& step, const Cluster& cluster,
+                          const std::vector<OperationCost>& costs) const {
+  Program program = type.rewrite(step, cluster, options, costs);
+  program.cooperation = cooperation();
+  return program;
+}
+
+int64_t Strategy::measured_micro_batches(const TrainingStep& step, const Cluster& cluster) const {
+  return type.measured_micro_batches ? type.measured_micro_batches(step, cluster, options) : 0;
+}
+
+Workers Strategy::workers() const { return type.workers ? type.workers(options) : Workers{}; }
+
+Cooperation Strategy::cooperation() const {
   return type.cooperation ? type.cooperation(options) : Cooperation{};
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,48 +17,59 @@ struct OperationCost {
   double micro_batches = 0;  ///< for all micro-batches, one after the other
 };
 
-/// Rewrites a sequential training step as a parallel program: a pure function of the step, the cluster and
-/// measurements. Lower and higher floors do not know which strategy is in use.
-class Strategy {
- public:
-  virtual ~Strategy() = default;
-
-  /// `costs`: for a strategy that asks for them with measured_micro_batches(); empty: estimates. Throws Error
-  /// (user) if the step or the cluster does not suit the strategy.
-  virtual Program rewrite(const TrainingStep& step, const Cluster& cluster,
-                          const std::vector<OperationCost>& costs = {}) const = 0;
-
-  /// The number of micro-batches with which operations are to be timed before rewrite(); 0 if the strategy
-  /// needs no times.
-  virtual int64_t measured_micro_batches(const TrainingStep& /*step*/, const Cluster& /*cluster*/) const {
-    return 0;
-  }
+/// The workers of a strategy with some options.
+struct Workers {
+  int64_t count = 1;              ///< without backups
+  bool of_all_processes = false;  ///< `count` and `shares` are those of all processes together, not of each
+  /// Into which these workers divide a batch. Fewer than workers where several compute the same samples, one
+  /// after the other, or where each worker's batch is an update of its own.
+  int64_t shares = 1;
+  bool unequal = false;  ///< the shares of a process's workers may have different sizes
 };
 
-/// A strategy as it describes itself. The keys of a job, their checks and their documentation, `compare`,
-/// `scaling` and --help are made from these descriptions.
+/// A strategy as it describes itself: a function that rewrites a sequential training step as a parallel
+/// program, and facts. The keys of a job, their checks and their documentation, `compare`, `scaling` and
+/// --help are made from these descriptions. Lower and higher floors do not know which strategy is in use.
+///
+/// All functions are pure, and get all options.
 struct StrategyType {
   std::string name;
-  std::string summary;                  ///< what it does, as a phrase after its name
-  std::string worker = "replica";       ///< what it calls one of its workers
-  std::string count;                    ///< the option that is the number of workers; empty: there is one
-  std::vector<std::string> times = {};  ///< options by which the number of workers is multiplied
-  /// The option by which several workers compute the same samples, one after the other; empty: none do.
-  std::string in_line = {};
-  /// The number of workers is that of all processes together, not of each.
-  bool of_all_processes = false;
-  bool divides_state = false;   ///< processes keep only parts of the state, at best an equal share each
-  bool shares_batches = false;  ///< each worker of a process takes a share of every batch
-  bool uses_servers = false;    ///< workers are processes that exchange through parameter servers
-  bool elastic = false;         ///< the number of workers may change while they train
+  std::string summary;             ///< what it does, as a phrase after its name
+  std::string worker = "replica";  ///< what it calls one of its workers
+  std::string count;               ///< the option that scales the number of workers; empty: there is one
+  bool divides_state = false;      ///< processes keep only parts of the state, at best an equal share each
+  bool uses_servers = false;       ///< workers are processes that exchange through parameter servers
+  bool elastic = false;            ///< the number of workers may change while they train
   bool on_gpus = true;
   std::vector<Option> options = {};
-  std::function<std::unique_ptr<Strategy>(const Attributes& options)> make;  ///< all options are given
-  /// How the workers work together, for these options. Absent: in lockstep.
+  /// Absent: one worker.
+  std::function<Workers(const Attributes& options)> workers = {};
+  /// `costs`: for a strategy that asks for them with measured_micro_batches; empty: estimates. Throws Error
+  /// (user) if the step or the cluster does not suit the strategy.
+  std::function<Program(const TrainingStep& step, const Cluster& cluster, const Attributes& options,
+                        const std::vector<OperationCost>& costs)>
+      rewrite;
+  /// The number of micro-batches with which operations are to be timed before `rewrite`; absent or 0: the
+  /// strategy needs no times.
+  std::function<int64_t(const TrainingStep& step, const Cluster& cluster, const Attributes& options)>
+      measured_micro_batches = {};
+  /// How the workers work together. Absent: in lockstep.
   std::function<Cooperation(const Attributes& options)> cooperation = {};
   /// Throws OptionError if the options do not suit each other; absent: they always do. `servers`: the number
-  /// of parameter servers.
+  /// of parameter servers; 0: not known yet.
   std::function<void(const Attributes& options, int servers)> check = {};
+};
+
+/// A strategy and all of its options.
+struct Strategy {
+  const StrategyType& type;
+  Attributes options;
+
+  Program rewrite(const TrainingStep& step, const Cluster& cluster,
+                  const std::vector<OperationCost>& costs = {}) const;
+  int64_t measured_micro_batches(const TrainingStep& step, const Cluster& cluster) const;
+  Workers workers() const;
+  Cooperation cooperation() const;
 };
 
 /// Where the files of strategies/ add their strategies.
@@ -81,19 +91,16 @@ const StrategyType& strategy_type(const std::string& name);
 /// The names of the strategies for which `has(type)`; without it, of all.
 std::vector<std::string> strategy_names(const std::function<bool(const StrategyType&)>& has = {});
 
-/// The strategy of one device, and the one whose workers share batches, for those who need replicas and do
-/// not choose a strategy.
+/// The strategy of one device, and the one for those who need several and do not choose a strategy.
 const StrategyType& sequential_type();
 const StrategyType& data_parallel_type();
 
 /// The strategy with this name and these options. Throws Error (user) for an unknown name, and for options
-/// that it does not have or that have wrong values; options that are not given have their defaults.
-std::unique_ptr<Strategy> make_strategy(const std::string& name, const Attributes& options = {});
-/// The number of workers of a strategy with these options: of each process, or
-/// StrategyType::of_all_processes.
-int64_t worker_count(const StrategyType& type, const Attributes& options);
-/// How the workers of a strategy with these options work together.
-Cooperation cooperation_of(const StrategyType& type, const Attributes& options);
+/// that it does not have, that have wrong values or do not suit each other; options that are not given have
+/// their defaults.
+Strategy make_strategy(const std::string& name, const Attributes& options = {});
+/// The workers of a strategy whose options have their defaults.
+Workers usual_workers(const StrategyType& type);
 
 /// A program without workers that trains `step`: its parameters in the order in which gradients become ready.
 Program program_of(const TrainingStep& step, const std::string& strategy);

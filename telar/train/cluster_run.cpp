@@ -143,7 +143,7 @@ void ClusterRun::start(const Session& session, const TrainingState& state) {
     throw;
   }
   CoordinatorOptions options =
-      division_of(cooperation_of(job_.strategy), workers_of(job_.strategy), options_.epoch_steps);
+      division_of(cooperation_of(job_.strategy), workers_of(job_.strategy).count, options_.epoch_steps);
   if (policy_) options.workers = policy_->wanted();
   options.works_before = random_works_before();
   options.listen = options_.coordinate.empty() ? "127.0.0.1:0" : options_.coordinate;

@@ -31,11 +31,11 @@ JobKey read_as_devices(JobKey key) {
 }
 
 std::vector<std::string> sharing_batches() {
-  return strategy_names([](const StrategyType& type) { return type.shares_batches; });
+  return strategy_names([](const StrategyType& type) { return usual_workers(type).unequal; });
 }
 
 std::vector<std::string> sharing_batches_on_gpus() {
-  return strategy_names([](const StrategyType& type) { return type.shares_batches && type.on_gpus; });
+  return strategy_names([](const StrategyType& type) { return usual_workers(type).unequal && type.on_gpus; });
 }
 
 std::vector<std::string> using_servers() {

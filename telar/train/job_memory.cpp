@@ -79,7 +79,7 @@ JobMemory job_memory(const Job& job, const SampleSpec& spec, int processes) {
   if (strategy.divides_state) memory.least_state /= processes;  // at best, all of it is divided among them
   // The replicas of one process divide a batch; with other strategies and more processes, a process computes
   // less at a time.
-  const bool whole_batch = processes == 1 && (strategy.count.empty() || strategy.shares_batches);
+  const bool whole_batch = processes == 1 && (strategy.count.empty() || workers_of(job.strategy).unequal);
   memory.least = memory.least_state + (whole_batch ? memory.results + memory.batches : 0);
   consider_results(step.gradient, step.forward_nodes, largest);
   memory.largest = largest.text;

@@ -88,8 +88,9 @@ std::vector<int> threads_of_all(const Cluster& cluster, Processes& processes) {
 /// The workers of one process.
 int64_t replicas_here(const Job& job, int processes) {
   if (uses_servers(job)) return 1;  // a worker with parameter servers is a separate process with one device
-  const int64_t workers = workers_of(job.strategy);
-  if (!type_of(job.strategy).of_all_processes) return workers;
+  const Workers all = workers_of(job.strategy);
+  const int64_t workers = all.count;
+  if (!all.of_all_processes) return workers;
   if (workers % processes != 0) {
     throw user_error(
         "strategy {} has {} {} in all processes together, which cannot be divided among {} processes; start a number of processes that divides {}",
@@ -148,7 +149,7 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
   return schedule;
 }
 
-int64_t job_parts(const Job& job) { return parts_of(cooperation_of(job.strategy), workers_of(job.strategy)); }
+int64_t job_parts(const Job& job) { return workers_of(job.strategy).shares; }
 
 Cluster job_cluster(const Job& job, const Processes* processes) {
   Cluster cluster;
@@ -159,7 +160,7 @@ Cluster job_cluster(const Job& job, const Processes* processes) {
   }
   const int64_t replicas = replicas_here(job, cluster.processes);
   // Workers of all processes are numbered, and each may have a device and threads of its own.
-  const int64_t first = type_of(job.strategy).of_all_processes ? cluster.process * replicas : 0;
+  const int64_t first = workers_of(job.strategy).of_all_processes ? cluster.process * replicas : 0;
   const bool shares_gpus = processes != nullptr && has_gpu(job.strategy);
   const auto gpus = shares_gpus ? static_cast<int>(find_cuda_gpus().gpus.size()) : 0;
   const int index = processes == nullptr ? 0 : processes->index_on_this_host();
@@ -179,9 +180,9 @@ Program job_program(const Job& job, const SampleSpec& spec, Processes* processes
   const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
   Cluster cluster = job_cluster(job, processes);
   if (processes != nullptr) cluster.all_threads = threads_of_all(cluster, *processes);
-  const auto strategy = make_strategy(job.strategy.name, job.strategy.options);
-  return costs == Costs::measured ? measured_program(*strategy, step, cluster, processes)
-                                  : strategy->rewrite(step, cluster);
+  const Strategy strategy = make_strategy(job.strategy.name, job.strategy.options);
+  return costs == Costs::measured ? measured_program(strategy, step, cluster, processes)
+                                  : strategy.rewrite(step, cluster);
 }
 
 std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes,
@@ -191,7 +192,7 @@ std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Pro
   options.say = talk.say;
   options.warn = talk.warn;
   options.seed = static_cast<uint64_t>(job.training.seed);
-  if (type_of(job.strategy).shares_batches) {
+  if (workers_of(job.strategy).unequal) {
     const std::string& shares = job.strategy.shares.mode;
     options.measured_shares = shares == "measured" || (shares == "auto" && devices_differ(job.strategy));
     if (shares == "list") options.shares = job.strategy.shares.weights;

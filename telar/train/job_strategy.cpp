@@ -9,14 +9,16 @@ const StrategyType& type_of(const StrategyJob& strategy) { return strategy_type(
 
 bool uses_servers(const Job& job) { return type_of(job.strategy).uses_servers; }
 
-int64_t workers_of(const StrategyJob& strategy) { return worker_count(type_of(strategy), strategy.options); }
+Workers workers_of(const StrategyJob& strategy) {
+  return Strategy{type_of(strategy), strategy.options}.workers();
+}
 
 Cooperation cooperation_of(const StrategyJob& strategy) {
-  return cooperation_of(type_of(strategy), strategy.options);
+  return Strategy{type_of(strategy), strategy.options}.cooperation();
 }
 
 int64_t all_workers_of(const StrategyJob& strategy) {
-  return workers_of(strategy) + cooperation_of(strategy).backups;
+  return workers_of(strategy).count + cooperation_of(strategy).backups;
 }
 
 std::string worker_word(const StrategyJob& strategy, int64_t count) {
@@ -24,11 +26,11 @@ std::string worker_word(const StrategyJob& strategy, int64_t count) {
 }
 
 std::string strategies_that_share_batches() {
-  return one_of(strategy_names([](const StrategyType& type) { return type.shares_batches; }));
+  return one_of(strategy_names([](const StrategyType& type) { return usual_workers(type).unequal; }));
 }
 
 void require_shares_of_batches(const Job& job, int processes, const std::string& samples) {
-  if (type_of(job.strategy).shares_batches) return;
+  if (workers_of(job.strategy).unequal) return;
   throw user_error("strategy {} cannot train on {} in {} processes; choose {}, or start one process",
                    job.strategy.name, samples, processes, strategies_that_share_batches());
 }

@@ -13,9 +13,8 @@ const StrategyType& type_of(const StrategyJob& strategy);
 /// True if the job's strategy needs parameter servers.
 bool uses_servers(const Job& job);
 
-/// The number of workers that the job asks for, without backups: replicas or stages of a process, or worker
-/// processes.
-int64_t workers_of(const StrategyJob& strategy);
+/// The workers that the job asks for: replicas or stages, or worker processes.
+Workers workers_of(const StrategyJob& strategy);
 
 /// How these workers work together.
 Cooperation cooperation_of(const StrategyJob& strategy);

@@ -11,14 +11,9 @@
 namespace telar {
 
 int64_t job_workers(const Job& job, const Processes* processes) {
-  const StrategyType& type = type_of(job.strategy);
-  // Workers with the same samples, such as the stages of a pipeline, count as one.
-  const int64_t in_line = type.in_line.empty() ? 1 : job.strategy.options.integer(type.in_line);
-  if (type.of_all_processes) return workers_of(job.strategy) / in_line;
-  // Workers of a process that do not share batches count as one. With parameter servers the number is that of
-  // the parts of a batch: 1 if each worker's batch is a separate update.
-  const int64_t replicas = type.shares_batches ? workers_of(job.strategy) : job_parts(job);
-  return replicas * (processes == nullptr ? 1 : processes->size());
+  const Workers workers = workers_of(job.strategy);
+  return workers.of_all_processes || processes == nullptr ? workers.shares
+                                                          : workers.shares * processes->size();
 }
 
 int64_t samples_together(const Job& job, int64_t workers) {

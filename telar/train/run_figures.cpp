@@ -57,7 +57,8 @@ void add_figures(RunSummary& summary, const RunFigures& of) {
   summary.stopped_early = trainer.state().stopped_early;
   summary.why = why_ended(job.training, summary.outcome, trainer.state());
   summary.strategy = session.strategy();
-  summary.replicas = uses_servers(job) ? static_cast<int>(workers_of(job.strategy)) : session.replicas();
+  summary.replicas =
+      uses_servers(job) ? static_cast<int>(workers_of(job.strategy).count) : session.replicas();
   summary.bubble = session.bubble();
   summary.mixed_speed = session.mixed_speed();
   summary.nccl = session.exchanges_by_nccl();

@@ -32,7 +32,7 @@ struct ThreadClusterOptions {
 /// any network, whoever built it: a server receives its ServerProgram, and a worker has the program itself.
 ///
 ///     const Cluster cluster{.devices = {DeviceSpec{}}, .servers = 2};
-///     const Program program = make_strategy("sync_ps")->rewrite(make_training_step(model, step), cluster);
+///     const Program program = make_strategy("sync_ps").rewrite(make_training_step(model, step), cluster);
 ///     Session session(coordinator_program(program), cluster, {.seed = 1});
 ///     ThreadCluster workers(program, cluster, *train, options, {.workers = 2, .seed = 1});
 ///     workers.start(session);

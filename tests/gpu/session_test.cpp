@@ -148,7 +148,7 @@ TEST(GpuSession, StepsThatRunAheadFollowTheSchedule) {
     Cluster cluster;
     for (const std::string& device : devices) cluster.devices.push_back({device});
     Program program =
-        make_strategy(strategy)->rewrite(make_training_step(network.model, network.options), cluster);
+        make_strategy(strategy).rewrite(make_training_step(network.model, network.options), cluster);
     for (WorkerProgram& worker : program.workers)
       for (ScheduledAction& scheduled : worker.schedule)
         if (scheduled.kind == action::kUpdateShard) scheduled.every = 2;

@@ -27,7 +27,7 @@ std::vector<ServerProgram> servers_with(const Optimizer& optimizer,
                                         const std::string& placement = "partitioned") {
   const Cluster cluster{.devices = {DeviceSpec{}}, .servers = 2};
   return make_strategy("async_sgd", {{"placement", placement}})
-      ->rewrite(step_with(optimizer), cluster)
+      .rewrite(step_with(optimizer), cluster)
       .stores.at(0)
       .servers;
 }

@@ -134,7 +134,7 @@ void compare(const Json& given, bool training) {
   if (training) step.prediction = training_prediction(model, batch);
   const std::vector<ParameterInfo> parameters = step.parameters;
   const Cluster cluster{{{tested_kind(), small_team(), {}}}};
-  Session session(make_strategy("single", {})->rewrite(step, cluster), cluster, {.seed = 1});
+  Session session(make_strategy("single", {}).rewrite(step, cluster), cluster, {.seed = 1});
   for (const ParameterInfo& parameter : parameters) {
     std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));
     formula_fill(parameter, given.at("salt"), values, given.at("shift"));

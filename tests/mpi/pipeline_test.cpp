@@ -244,7 +244,7 @@ TEST_F(MpiPipeline, MeasuresTheSameCutsInAllProcesses) {
   const TrainingStep step = make_training_step(tested.model, {.batch = 16});
   Cluster cluster{{{"cpu", 1, {}}}, count(), processes().rank()};
   const auto strategy = make_strategy("pipeline", {{"stages", int64_t{count()}}});
-  const Program program = measured_program(*strategy, step, cluster, &processes());
+  const Program program = measured_program(strategy, step, cluster, &processes());
   std::string kept;
   for (const Holding& holding : program.workers[0].holdings) kept += holding.piece.name() + "\n";
   std::string all;

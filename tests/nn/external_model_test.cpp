@@ -73,7 +73,7 @@ class Training {
     const TrainingStep step = make_training_step(
         model,
         {.batch = kSamples, .loss = Loss::mean_squared_error, .optimizer = SgdOptions{.momentum = 0.9}});
-    session_ = std::make_unique<Session>(make_strategy(strategy, options)->rewrite(step, cluster), cluster,
+    session_ = std::make_unique<Session>(make_strategy(strategy, options).rewrite(step, cluster), cluster,
                                          SessionOptions{});
   }
   Session& session() { return *session_; }

@@ -72,12 +72,11 @@ TEST(Actions, ThatAWorkerCannotPerformAreRefused) {
 
 TEST(Actions, ExchangeWithTheStoreThatTheyName) {
   const Cluster cluster{.devices = {{test::tested_kind(), 1, {}}}, .servers = 1};
-  Program program =
-      make_strategy("async_sgd")
-          ->rewrite(
-              make_training_step(make_model("mlp", {{"hidden", std::vector<int64_t>{16}}}, {1, 4, 4}, 10),
-                                 {.batch = 8}),
-              cluster);
+  Program program = make_strategy("async_sgd")
+                        .rewrite(make_training_step(
+                                     make_model("mlp", {{"hidden", std::vector<int64_t>{16}}}, {1, 4, 4}, 10),
+                                     {.batch = 8}),
+                                 cluster);
   program.stores.at(0).name = "attic";
   LocalStoreServer server(program_updates());
   const auto own = server.connect(0);
@@ -113,7 +112,7 @@ TEST(Holdings, OfWorkersThatShareAMemoryAreTheSame) {
   Cluster cluster;
   cluster.devices = {{}, {}};
   Program program =
-      make_strategy("mirrored")->rewrite(make_training_step(test::convnet(), {.batch = 8}), cluster);
+      make_strategy("mirrored").rewrite(make_training_step(test::convnet(), {.batch = 8}), cluster);
   program.workers[1].holdings.pop_back();
   EXPECT_TRUE(says(sentence_of([&] { Session(std::move(program), cluster, {}); }, Error::Kind::run),
                    "workers 0 and 1 share a memory, but do not keep the same"));
@@ -124,7 +123,7 @@ TEST(Actions, OfAStageTakeTheMicroBatchesInOrder) {
     Cluster cluster;
     cluster.devices = {{}};
     Program program = make_strategy("pipeline", {{"stages", int64_t{1}}, {"micro_batches", int64_t{2}}})
-                          ->rewrite(make_training_step(test::convnet(), {.batch = 8}), cluster);
+                          .rewrite(make_training_step(test::convnet(), {.batch = 8}), cluster);
     program.workers.front().schedule = schedule;
     return sentence_of([&] { Session(std::move(program), cluster, {}); }, Error::Kind::run);
   };

@@ -21,9 +21,9 @@ class Exchange {
  public:
   Exchange()
       : program_(make_strategy("async_sgd")
-                     ->rewrite(make_training_step(
-                                   make_model("mlp", {{"hidden", std::vector<int64_t>{64}}}, {64}, 3), {}),
-                               Cluster{.devices = {DeviceSpec{}}, .servers = 1})),
+                     .rewrite(make_training_step(
+                                  make_model("mlp", {{"hidden", std::vector<int64_t>{64}}}, {64}, 3), {}),
+                              Cluster{.devices = {DeviceSpec{}}, .servers = 1})),
         server_(program_updates()),
         device_(make_cpu_device(1, {})),
         store_(server_.connect(1)) {

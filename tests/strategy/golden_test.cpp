@@ -43,13 +43,12 @@ Program golden_program(const StrategyType& type, Attributes options) {
   const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {3}, 2);
   const StepOptions step{.batch = 8, .optimizer = SgdOptions{.momentum = 0.9}};
   Cluster cluster;
-  const Attributes defaults = completed(type.name, type.options, {});
-  cluster.devices.resize(type.uses_servers ? 1 : static_cast<size_t>(worker_count(type, defaults)));
+  cluster.devices.resize(type.uses_servers ? 1 : static_cast<size_t>(usual_workers(type).count));
   cluster.servers = type.uses_servers ? 2 : 0;
   // So small a model is divided only on demand.
   const bool divides = std::ranges::any_of(type.options, [](const Option& o) { return o.name == "split"; });
   if (divides) options.set("split", std::vector<std::string>{"*1=columns", "*2=rows"});
-  return make_strategy(type.name, options)->rewrite(make_training_step(model, step), cluster);
+  return make_strategy(type.name, options).rewrite(make_training_step(model, step), cluster);
 }
 
 void expect_as_recorded(const std::string& name, const std::string& text) {
@@ -73,7 +72,7 @@ TEST(GoldenPrograms, OfAPipelineOverTwoProcessesSendsAndReceives) {
     Cluster cluster{{{"cpu", 1, {}}}, 2, process};
     text += "process " + std::to_string(process) + "\n" +
             make_strategy("pipeline", {{"micro_batches", int64_t{3}}})
-                ->rewrite(make_training_step(model, options), cluster)
+                .rewrite(make_training_step(model, options), cluster)
                 .str();
   }
   expect_as_recorded("pipeline_over_processes", text);
@@ -130,7 +129,7 @@ TEST(GoldenPrograms, OfStagesThatDivideTheirLayersOverTwoProcesses) {
   for (const int process : {0, 1}) {
     Cluster cluster{{{"cpu", 1, {}}, {"cpu", 1, {}}}, 2, process};
     text += "process " + std::to_string(process) + "\n" +
-            make_strategy("hybrid", strategy)->rewrite(make_training_step(model, options), cluster).str();
+            make_strategy("hybrid", strategy).rewrite(make_training_step(model, options), cluster).str();
   }
   expect_as_recorded("hybrid_divided_stages", text);
 }

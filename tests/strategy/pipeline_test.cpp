@@ -25,7 +25,7 @@ Program rewrite(const TrainingStep& step, int stages, int64_t micro_batches,
   Cluster cluster;
   for (int s = 0; s < stages; ++s)
     cluster.devices.push_back({"cpu", threads.empty() ? 1 : threads[static_cast<size_t>(s)], {}});
-  return make_strategy("pipeline", {{"micro_batches", micro_batches}})->rewrite(step, cluster, costs);
+  return make_strategy("pipeline", {{"micro_batches", micro_batches}}).rewrite(step, cluster, costs);
 }
 
 bool has_node(const Graph& graph, const std::string& op, const std::string& scope) {
@@ -217,7 +217,7 @@ TEST(PipelineStrategy, RefusesMoreStagesThanCuts) {
   test::expect_error([] { rewrite(step_of(small_mlp(), 8), 40, 0); },
                      {"can be cut at", "40", "strategy.stages"});
   const Cluster cluster{{{"cpu", 1, {}}, {"cpu", 1, {}}}, 2};
-  test::expect_error([&] { make_strategy("pipeline")->rewrite(step_of(small_mlp(), 8), cluster); },
+  test::expect_error([&] { make_strategy("pipeline").rewrite(step_of(small_mlp(), 8), cluster); },
                      {"can be cut at 2 places", "at most 3 stages, not 4"});
 }
 
@@ -226,7 +226,7 @@ std::vector<Program> over_processes(const TrainingStep& step, int processes, int
   std::vector<Program> programs;
   for (int p = 0; p < processes; ++p) {
     Cluster cluster{std::vector<DeviceSpec>(static_cast<size_t>(stages_each)), processes, p};
-    programs.push_back(make_strategy("pipeline", {{"micro_batches", int64_t{4}}})->rewrite(step, cluster));
+    programs.push_back(make_strategy("pipeline", {{"micro_batches", int64_t{4}}}).rewrite(step, cluster));
   }
   return programs;
 }

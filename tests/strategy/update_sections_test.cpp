@@ -25,9 +25,9 @@ TEST(UpdateSections, OfAResNetAreItsWeightsAndItsStatistics) {
                          {.batch = 2, .optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 1e-4}});
   Cluster cluster;
   cluster.devices = {{"cpu", 1, {}}, {"cpu", 1, {}}};
-  EXPECT_EQ(sections(make_strategy("mirrored", {})->rewrite(step, cluster)).sections.size(), 2U);
+  EXPECT_EQ(sections(make_strategy("mirrored", {}).rewrite(step, cluster)).sections.size(), 2U);
   cluster.devices.pop_back();
-  EXPECT_EQ(sections(make_strategy("single", {})->rewrite(step, cluster)).sections.size(), 2U);
+  EXPECT_EQ(sections(make_strategy("single", {}).rewrite(step, cluster)).sections.size(), 2U);
 }
 
 }  // namespace

@@ -73,8 +73,8 @@ inline std::unique_ptr<Session> make_session(const Model& model, const StepOptio
   std::string name = setup.pipeline ? "pipeline" : setup.mirrored ? "mirrored" : "single";
   if (!setup.name.empty()) name = setup.name;
   const auto strategy = make_strategy(name, setup.strategy);
-  return std::make_unique<Session>(
-      strategy->rewrite(make_training_step(model, options), cluster, setup.costs), cluster, setup.session);
+  return std::make_unique<Session>(strategy.rewrite(make_training_step(model, options), cluster, setup.costs),
+                                   cluster, setup.session);
 }
 
 inline std::vector<float> all_gradients(const Session& session) {

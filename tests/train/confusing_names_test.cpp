@@ -113,7 +113,7 @@ TEST(ConfusingNames, AreKeptApartInCheckpoints) {
 std::vector<float> trained_on_servers(const Names& names) {
   const Cluster one{.devices = {DeviceSpec{}}, .servers = 2};
   const Program program = make_strategy("sync_ps", {{"placement", "partitioned"}})
-                              ->rewrite(make_training_step(named_network(names), kNamedStep), one);
+                              .rewrite(make_training_step(named_network(names), kNamedStep), one);
   const DatasetPtr data = synthetic({.samples = 40, .features = {8}, .classes = 8, .seed = 7});
   TrainerOptions options;
   options.epochs = 1;

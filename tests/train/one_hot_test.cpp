@@ -217,7 +217,7 @@ class Probe {
     Attributes attributes = probed_.options;
     attributes.set("placement", "partitioned");
     return make_strategy(probed_.strategy, attributes)
-        ->rewrite(make_training_step(model(probed_.samples), options), kTwoServers);
+        .rewrite(make_training_step(model(probed_.samples), options), kTwoServers);
   }
 
   int64_t damaged() const { return probed_.damaged ? kBatch : 0; }

@@ -74,7 +74,7 @@ Trained state_of(const Session& session, Losses losses) {
 }
 
 Trained train_alone(const Optimizer& optimizer) {
-  Session session(make_strategy("single")->rewrite(own_step(optimizer), kOneDevice), kOneDevice,
+  Session session(make_strategy("single").rewrite(own_step(optimizer), kOneDevice), kOneDevice,
                   {.seed = kModelSeed});
   Trainer trainer(session, own_options());
   Losses losses;
@@ -84,7 +84,7 @@ Trained train_alone(const Optimizer& optimizer) {
 
 Trained train_on_servers(const std::string& strategy, const Attributes& options, const Optimizer& optimizer,
                          ThreadClusterOptions threads) {
-  const Program program = make_strategy(strategy, options)->rewrite(own_step(optimizer), kOneDevice);
+  const Program program = make_strategy(strategy, options).rewrite(own_step(optimizer), kOneDevice);
   const DatasetPtr data = own_samples();
   Session session(coordinator_program(program), kOneDevice, {.seed = kModelSeed});
   threads.seed = kModelSeed;
@@ -157,7 +157,7 @@ TEST(ThreadCluster, PushingEverythingAsTheLargestEqualsASingleProcess) {
 }
 
 TEST(ThreadCluster, AStopEndsAtAStepThatTheNextTrainingContinues) {
-  const Program program = make_strategy("sync_ps")->rewrite(own_step(AdamOptions{}), kOneDevice);
+  const Program program = make_strategy("sync_ps").rewrite(own_step(AdamOptions{}), kOneDevice);
   const DatasetPtr data = own_samples();
   Session session(coordinator_program(program), kOneDevice, {.seed = kModelSeed});
   TrainingState state;
@@ -185,7 +185,7 @@ TEST(ThreadCluster, AStopEndsAtAStepThatTheNextTrainingContinues) {
 TEST(ThreadCluster, AContinuedTrainingHasTheUpdatesOfShorterPushes) {
   // An epoch of 11 steps has pushes of 4, 4 and 3 steps.
   const Attributes every4{{"push_every", int64_t{4}}};
-  const Program program = make_strategy("downpour", every4)->rewrite(own_step(AdamOptions{}), kOneDevice);
+  const Program program = make_strategy("downpour", every4).rewrite(own_step(AdamOptions{}), kOneDevice);
   const DatasetPtr data = own_samples();
   Session session(coordinator_program(program), kOneDevice, {.seed = kModelSeed});
   TrainingState state;
@@ -213,7 +213,7 @@ class Pauses final : public TrainingObserver {
 };
 
 TEST(ThreadCluster, PausesAfterEveryMultipleOfASteps) {
-  const Program program = make_strategy("sync_ps")->rewrite(own_step(kMomentum), kOneDevice);
+  const Program program = make_strategy("sync_ps").rewrite(own_step(kMomentum), kOneDevice);
   const DatasetPtr data = own_samples();
   Session session(coordinator_program(program), kOneDevice, {.seed = kModelSeed});
   TrainerOptions options = own_options();
@@ -231,7 +231,7 @@ TEST(ThreadCluster, PausesAfterEveryMultipleOfASteps) {
 }
 
 TEST(ThreadCluster, AFailureOfAWorkerEndsTheTrainingWithItsSentence) {
-  const Program program = make_strategy("async_sgd")->rewrite(own_step(kPlain), kOneDevice);
+  const Program program = make_strategy("async_sgd").rewrite(own_step(kPlain), kOneDevice);
   const DatasetPtr data = own_samples();
   TrainerOptions options = own_options();
   options.schedule.base = 1e38;
@@ -244,7 +244,7 @@ TEST(ThreadCluster, AFailureOfAWorkerEndsTheTrainingWithItsSentence) {
 }
 
 TEST(ThreadCluster, RefusesAProgramWithoutServers) {
-  const Program program = make_strategy("single")->rewrite(own_step(kPlain), kOneDevice);
+  const Program program = make_strategy("single").rewrite(own_step(kPlain), kOneDevice);
   const DatasetPtr data = own_samples();
   expect_error([&] { ThreadCluster(program, kOneDevice, *data, own_options()); },
                {"the strategy single has no parameter servers"});

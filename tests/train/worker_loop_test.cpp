@@ -60,8 +60,8 @@ void expect_trained(std::vector<Script*> workers, int64_t epochs) {
   training.batch = 8;
   training.schedule.base = 0.05;
 
-  Session expected(make_strategy("single")->rewrite(step, cluster), cluster, {.seed = 2});
-  const Program program = make_strategy("async_sgd")->rewrite(step, cluster);
+  Session expected(make_strategy("single").rewrite(step, cluster), cluster, {.seed = 2});
+  const Program program = make_strategy("async_sgd").rewrite(step, cluster);
   LocalStoreServer server(program_updates());
   const auto own = server.connect(0);
   create_servers(only_store(program), {own.get()});
@@ -111,7 +111,7 @@ std::vector<float> trained_with(const std::string& strategy, const Attributes& o
   training.epochs = 1;
   training.batch = 8;
   training.schedule.base = 0.05;
-  const Program program = make_strategy(strategy, options)->rewrite(step, cluster);
+  const Program program = make_strategy(strategy, options).rewrite(step, cluster);
   LocalStoreServer server(program_updates());
   const auto own = server.connect(0);
   create_servers(only_store(program), {own.get()});
@@ -137,7 +137,7 @@ TEST(WorkerLoop, TheParametersAreReadWhenThereIsALease) {
   TrainerOptions training;
   training.batch = 8;
   training.schedule.base = 0.05;
-  const Program program = make_strategy("async_sgd")->rewrite(step, cluster);
+  const Program program = make_strategy("async_sgd").rewrite(step, cluster);
   std::vector<std::vector<float>> trained;
   for (const bool late : {false, true}) {
     LocalStoreServer server(program_updates());
@@ -209,8 +209,8 @@ TEST(WorkerLoop, ABatchWithoutSamplesIsAStepThatChangesNothingAsWithoutServers) 
   training.batch = 8;
   training.schedule.base = 0.05;
   for (const char* strategy : {"async_sgd", "downpour"}) {
-    Session expected(make_strategy("single")->rewrite(step, cluster), cluster, {.seed = 2});
-    const Program program = make_strategy(strategy)->rewrite(step, cluster);
+    Session expected(make_strategy("single").rewrite(step, cluster), cluster, {.seed = 2});
+    const Program program = make_strategy(strategy).rewrite(step, cluster);
     LocalStoreServer server(program_updates());
     const auto own = server.connect(0);
     create_servers(only_store(program), {own.get()});

@@ -11,20 +11,10 @@ Cooperation free_with_averages(const Attributes& options) {
 /// Each worker trains independently, with its own optimizer and at its own pace. Every k steps it pushes how
 /// far it has come since its last pull, Δ = xₚ − xᵢ, and the servers apply it on arrival: m ← μm + Δ,
 /// x ← x − lr·m. Then it pulls x (Liu et al., Asynchronous Local-SGD Training for Language Modeling, 2024).
-class AsyncLocalSgd final : public Strategy {
- public:
-  explicit AsyncLocalSgd(Attributes options) : options_(std::move(options)) {}
-
-  Program rewrite(const TrainingStep& step, const Cluster& cluster,
-                  const std::vector<OperationCost>& /*costs*/) const override {
-    Program program = averaging_program("async_local_sgd", step, cluster, options_);
-    program.cooperation = free_with_averages(options_);
-    return program;
-  }
-
- private:
-  Attributes options_;
-};
+Program async_local_sgd_program(const TrainingStep& step, const Cluster& cluster, const Attributes& options,
+                                const std::vector<OperationCost>& /*costs*/) {
+  return averaging_program("async_local_sgd", step, cluster, options);
+}
 
 }  // namespace
 
@@ -34,9 +24,8 @@ void register_async_local_sgd(StrategyRegistry& registry) {
   StrategyType type = server_strategy(
       "async_local_sgd",
       "workers train on their own, and the servers apply each worker's progress on arrival every few steps",
-      std::move(options), check_averaging);
-  type.make = [](const Attributes& given) { return std::make_unique<AsyncLocalSgd>(given); };
-  type.cooperation = free_with_averages;
+      free_with_averages, std::move(options), check_averaging);
+  type.rewrite = async_local_sgd_program;
   registry.add(std::move(type));
 }
 

@@ -10,30 +10,20 @@ Cooperation free_with_each_batch(const Attributes& options) { return free_within
 /// parameters. The servers apply their optimizer to it on arrival, p ← update(p, ĝ), and the worker fetches
 /// the result. The updates by other workers since its last pull are the staleness of the gradient (Dean et
 /// al., Large Scale Distributed Deep Networks, 2012; Recht et al., Hogwild, 2011).
-class AsyncSgd final : public Strategy {
- public:
-  explicit AsyncSgd(Attributes options) : options_(std::move(options)) {}
-
-  Program rewrite(const TrainingStep& step, const Cluster& cluster,
-                  const std::vector<OperationCost>& /*costs*/) const override {
-    Program program = server_program(
-        "async_sgd", step, cluster, {action::compute_gradient(), push_of(options_), action::pull()}, Graph(),
-        make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
-    program.cooperation = free_with_each_batch(options_);
-    return program;
-  }
-
- private:
-  Attributes options_;
-};
+Program async_sgd_program(const TrainingStep& step, const Cluster& cluster, const Attributes& options,
+                          const std::vector<OperationCost>& /*costs*/) {
+  return server_program("async_sgd", step, cluster,
+                        {action::compute_gradient(), push_of(options), action::pull()}, Graph(),
+                        make_server_side(step, step.update, cluster, placer_for(options, cluster.servers)));
+}
 
 }  // namespace
 
 void register_async_sgd(StrategyRegistry& registry) {
-  StrategyType type = server_strategy("async_sgd", "the servers apply each worker's gradient on arrival",
-                                      with_payload_options({staleness_option()}), check_payload);
-  type.make = [](const Attributes& options) { return std::make_unique<AsyncSgd>(options); };
-  type.cooperation = free_with_each_batch;
+  StrategyType type =
+      server_strategy("async_sgd", "the servers apply each worker's gradient on arrival",
+                      free_with_each_batch, with_payload_options({staleness_option()}), check_payload);
+  type.rewrite = async_sgd_program;
   type.elastic = true;
   registry.add(std::move(type));
 }

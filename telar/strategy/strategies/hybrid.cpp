@@ -8,37 +8,29 @@ namespace telar {
 
 namespace {
 
+WorkerGrid grid_of(const Attributes& options) {
+  return {options.integer("data"), options.integer("model"), options.integer("stages")};
+}
+
+int64_t micro_batches_of(const Attributes& options, const TrainingStep& step) {
+  const WorkerGrid grid = grid_of(options);
+  return micro_batches_of(options, grid.stages, step, grid.data * grid.model);
+}
+
 /// Groups of workers divide layers among themselves, or form pipelines, or both: pipelines whose stages are
 /// groups that divide their layers. The groups are data parallel.
-class Hybrid final : public Strategy {
- public:
-  explicit Hybrid(Attributes options) : options_(std::move(options)) {}
+Program hybrid_program(const TrainingStep& step, const Cluster& cluster, const Attributes& options,
+                       const std::vector<OperationCost>& costs) {
+  const WorkerGrid grid = grid_of(options);
+  if (grid.stages == 1) return grid_program("hybrid", step, cluster, grid, options);
+  return stage_program("hybrid", step, cluster, grid,
+                       {.micro_batches = micro_batches_of(options, step),
+                        .bucket_bytes = bucket_bytes(options),
+                        .split = split_rules(options.texts("split"))},
+                       costs);
+}
 
-  int64_t measured_micro_batches(const TrainingStep& step, const Cluster& /*cluster*/) const override {
-    return stages() > 1 ? micro_batches(step) : 0;
-  }
-
-  Program rewrite(const TrainingStep& step, const Cluster& cluster,
-                  const std::vector<OperationCost>& costs) const override {
-    const WorkerGrid grid{options_.integer("data"), options_.integer("model"), stages()};
-    if (grid.stages == 1) return grid_program("hybrid", step, cluster, grid, options_);
-    return stage_program("hybrid", step, cluster, grid,
-                         {.micro_batches = micro_batches(step),
-                          .bucket_bytes = bucket_bytes(options_),
-                          .split = split_rules(options_.texts("split"))},
-                         costs);
-  }
-
- private:
-  int64_t stages() const { return options_.integer("stages"); }
-  int64_t micro_batches(const TrainingStep& step) const {
-    return micro_batches_of(options_, stages(), step, options_.integer("data") * options_.integer("model"));
-  }
-
-  Attributes options_;
-};
-
-void check(const Attributes& options) {
+void check_hybrid(const Attributes& options) {
   const int64_t model = options.integer("model");
   const int64_t stages = options.integer("stages");
   if (stages == 1 && model == 1) {
@@ -66,9 +58,6 @@ void register_hybrid(StrategyRegistry& registry) {
       "data parallel over groups of workers, each of which divides layers among its workers, or is a pipeline, or a pipeline of such groups";
   type.worker = "worker";
   type.count = "data";
-  type.times = {"model", "stages"};
-  type.in_line = "stages";
-  type.of_all_processes = true;
   type.divides_state = true;
   type.on_gpus = false;
   type.options = {
@@ -86,11 +75,15 @@ void register_hybrid(StrategyRegistry& registry) {
        .help = "Number of stages of a group; with several, it is a pipeline."},
       micro_batches_option()};
   for (Option& option : division_options()) type.options.push_back(std::move(option));
-  type.make = [](const Attributes& options) {
-    check(options);
-    return std::make_unique<Hybrid>(options);
+  type.workers = [](const Attributes& options) {
+    const WorkerGrid grid = grid_of(options);
+    return Workers{.count = grid.workers(), .of_all_processes = true, .shares = grid.data * grid.model};
   };
-  type.check = [](const Attributes& options, int) { check(options); };
+  type.rewrite = hybrid_program;
+  type.measured_micro_batches = [](const TrainingStep& step, const Cluster&, const Attributes& options) {
+    return grid_of(options).stages > 1 ? micro_batches_of(options, step) : 0;
+  };
+  type.check = [](const Attributes& options, int) { check_hybrid(options); };
   registry.add(std::move(type));
 }
 

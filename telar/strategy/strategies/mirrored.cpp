@@ -13,18 +13,10 @@ namespace {
 ///
 /// Batch normalisation takes local statistics, of each replica's part (running averages are means over the
 /// replicas), or synchronised ones, of the whole batch, as on one device.
-class Mirrored final : public Strategy {
- public:
-  explicit Mirrored(Attributes options) : options_(std::move(options)) {}
-
-  Program rewrite(const TrainingStep& step, const Cluster& cluster,
-                  const std::vector<OperationCost>& /*costs*/) const override {
-    return data_parallel_program("mirrored", step, cluster, options_);
-  }
-
- private:
-  Attributes options_;
-};
+Program mirrored_program(const TrainingStep& step, const Cluster& cluster, const Attributes& options,
+                         const std::vector<OperationCost>& /*costs*/) {
+  return data_parallel_program("mirrored", step, cluster, options);
+}
 
 }  // namespace
 
@@ -33,14 +25,14 @@ void register_mirrored(StrategyRegistry& registry) {
       {.name = "mirrored",
        .summary = "replicas, each of which processes a share of every batch; they exchange gradients",
        .count = "replicas",
-       .shares_batches = true,
        .options = {{.name = "replicas",
                     .fallback = int64_t{2},
                     .rule = {.least = 1, .most = 1024},
                     .help = "Number of replicas in each process."},
                    batch_norm_option(),
                    bucket_option()},
-       .make = [](const Attributes& options) { return std::make_unique<Mirrored>(options); }});
+       .workers = data_parallel_workers,
+       .rewrite = mirrored_program});
 }
 
 }  // namespace telar

@@ -13,29 +13,18 @@ Cooperation rounds_of_all(const Attributes& options) {
 /// SGD on Δ: m ← μm + Δ, x ← x − lr·m. With lr 1 and μ 0, x is the mean (McMahan et al., FedAvg, 2017; Stich,
 /// Local SGD, 2019). Otherwise Δ is the pseudo-gradient of an outer SGD or Nesterov step (Reddi et al.,
 /// Adaptive Federated Optimization, 2021; Douillard et al., DiLoCo, 2023).
-class ParameterAveraging final : public Strategy {
- public:
-  explicit ParameterAveraging(Attributes options) : options_(std::move(options)) {}
-
-  Program rewrite(const TrainingStep& step, const Cluster& cluster,
-                  const std::vector<OperationCost>& /*costs*/) const override {
-    Program program = averaging_program("parameter_averaging", step, cluster, options_);
-    program.cooperation = rounds_of_all(options_);
-    return program;
-  }
-
- private:
-  Attributes options_;
-};
+Program parameter_averaging_program(const TrainingStep& step, const Cluster& cluster,
+                                    const Attributes& options, const std::vector<OperationCost>& /*costs*/) {
+  return averaging_program("parameter_averaging", step, cluster, options);
+}
 
 }  // namespace
 
 void register_parameter_averaging(StrategyRegistry& registry) {
   StrategyType type = server_strategy(
       "parameter_averaging", "workers train on their own and average their parameters every few steps",
-      averaging_options(), check_averaging);
-  type.make = [](const Attributes& options) { return std::make_unique<ParameterAveraging>(options); };
-  type.cooperation = rounds_of_all;
+      rounds_of_all, averaging_options(), check_averaging);
+  type.rewrite = parameter_averaging_program;
   registry.add(std::move(type));
 }
 

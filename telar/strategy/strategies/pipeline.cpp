@@ -5,6 +5,10 @@ namespace telar {
 
 namespace {
 
+int64_t stages_in(const Cluster& cluster) {
+  return static_cast<int64_t>(cluster.devices.size()) * cluster.processes;
+}
+
 /// Pipeline parallelism. The layers are cut into stages, one per device, and the batch into micro-batches,
 /// which pass through the stages one after another: one forward, one backward (Narayanan et al., 2021).
 /// Gradients are summed over the micro-batches. The gradient is that of the whole batch, except that batch
@@ -13,31 +17,19 @@ namespace {
 ///
 /// In one process the stages share the parameters, and each updates an equal part of them once per step. In
 /// several processes each stage keeps the parameters that it trains.
-class Pipeline final : public Strategy {
- public:
-  explicit Pipeline(Attributes options) : options_(std::move(options)) {}
+Program pipelined(const TrainingStep& step, const Cluster& cluster, const Attributes& options,
+                  const std::vector<OperationCost>& costs) {
+  const int64_t stages = stages_in(cluster);
+  if (stages == 0) throw user_error("strategy 'pipeline' needs at least 1 stage");
+  const int64_t parts = micro_batches_of(options, stages, step);
+  if (cluster.processes == 1) return pipeline_program(step, cluster, parts, costs);
+  return stage_program("pipeline", step, cluster, {.stages = stages}, {.micro_batches = parts}, costs);
+}
 
-  /// One stage needs no balance.
-  int64_t measured_micro_batches(const TrainingStep& step, const Cluster& cluster) const override {
-    return stages_in(cluster) > 1 ? micro_batches_of(options_, stages_in(cluster), step) : 0;
-  }
-
-  Program rewrite(const TrainingStep& step, const Cluster& cluster,
-                  const std::vector<OperationCost>& costs) const override {
-    const int64_t stages = stages_in(cluster);
-    if (stages == 0) throw user_error("strategy 'pipeline' needs at least 1 stage");
-    const int64_t parts = micro_batches_of(options_, stages, step);
-    if (cluster.processes == 1) return pipeline_program(step, cluster, parts, costs);
-    return stage_program("pipeline", step, cluster, {.stages = stages}, {.micro_batches = parts}, costs);
-  }
-
- private:
-  static int64_t stages_in(const Cluster& cluster) {
-    return static_cast<int64_t>(cluster.devices.size()) * cluster.processes;
-  }
-
-  Attributes options_;
-};
+/// One stage needs no balance.
+int64_t balanced_micro_batches(const TrainingStep& step, const Cluster& cluster, const Attributes& options) {
+  return stages_in(cluster) > 1 ? micro_batches_of(options, stages_in(cluster), step) : 0;
+}
 
 }  // namespace
 
@@ -48,8 +40,6 @@ void register_pipeline(StrategyRegistry& registry) {
            "the layers are divided into stages, and the micro-batches of a batch pass through them one after another",
        .worker = "stage",
        .count = "stages",
-       .in_line = "stages",
-       .of_all_processes = true,
        .on_gpus = false,
        .options =
            {{.name = "stages",
@@ -58,7 +48,12 @@ void register_pipeline(StrategyRegistry& registry) {
              .help =
                  "Number of stages, in all processes together. The layers are divided so that the slowest stage is as fast as possible, by the measured time of each operation."},
             micro_batches_option()},
-       .make = [](const Attributes& options) { return std::make_unique<Pipeline>(options); }});
+       .workers =
+           [](const Attributes& options) {
+             return Workers{.count = options.integer("stages"), .of_all_processes = true};
+           },
+       .rewrite = pipelined,
+       .measured_micro_batches = balanced_micro_batches});
 }
 
 }  // namespace telar

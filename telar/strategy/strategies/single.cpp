@@ -6,28 +6,22 @@ namespace telar {
 namespace {
 
 /// One device computes the whole batch.
-class Single final : public Strategy {
- public:
-  Program rewrite(const TrainingStep& step, const Cluster& cluster,
-                  const std::vector<OperationCost>& /*costs*/) const override {
-    if (cluster.devices.size() != 1) {
-      throw user_error("strategy 'single' runs on one device, not {}; choose 'mirrored'",
-                       cluster.devices.size());
-    }
-    if (cluster.processes != 1) {
-      throw user_error("strategy 'single' trains in one process, not {}; choose 'mirrored'",
-                       cluster.processes);
-    }
-    return sequential_program(step);
+Program single_program(const TrainingStep& step, const Cluster& cluster, const Attributes& /*options*/,
+                       const std::vector<OperationCost>& /*costs*/) {
+  if (cluster.devices.size() != 1) {
+    throw user_error("strategy 'single' runs on one device, not {}; choose 'mirrored'",
+                     cluster.devices.size());
   }
-};
+  if (cluster.processes != 1) {
+    throw user_error("strategy 'single' trains in one process, not {}; choose 'mirrored'", cluster.processes);
+  }
+  return sequential_program(step);
+}
 
 }  // namespace
 
 void register_single(StrategyRegistry& registry) {
-  registry.add({.name = "single", .summary = "one device", .worker = "device", .make = [](const Attributes&) {
-                  return std::make_unique<Single>();
-                }});
+  registry.add({.name = "single", .summary = "one device", .worker = "device", .rewrite = single_program});
 }
 
 }  // namespace telar

@@ -12,28 +12,19 @@ Cooperation rounds_with_backups(const Attributes& options) {
 /// are added in a fixed order and applied once; the result equals that of one process. Backup workers compute
 /// parts that are not ready, and the first sum of a part counts (after Chen et al., Revisiting Distributed
 /// Synchronous SGD, 2016, who leave out the last parts).
-class SyncPs final : public Strategy {
- public:
-  explicit SyncPs(Attributes options) : options_(std::move(options)) {}
-
-  Program rewrite(const TrainingStep& step, const Cluster& cluster,
-                  const std::vector<OperationCost>& /*costs*/) const override {
-    Program program = server_program(
-        "sync_ps", step, cluster, {action::compute_gradient(), push_of(options_), action::pull()}, Graph(),
-        make_server_side(step, step.update, cluster, placer_for(options_, cluster.servers)));
-    program.cooperation = rounds_with_backups(options_);
-    return program;
-  }
-
- private:
-  Attributes options_;
-};
+Program sync_ps_program(const TrainingStep& step, const Cluster& cluster, const Attributes& options,
+                        const std::vector<OperationCost>& /*costs*/) {
+  return server_program("sync_ps", step, cluster,
+                        {action::compute_gradient(), push_of(options), action::pull()}, Graph(),
+                        make_server_side(step, step.update, cluster, placer_for(options, cluster.servers)));
+}
 
 }  // namespace
 
 void register_sync_ps(StrategyRegistry& registry) {
   StrategyType type = server_strategy(
       "sync_ps", "each update takes the gradients of all workers, each for its part of the batch",
+      rounds_with_backups,
       with_payload_options(
           {{.name = "backups",
             .fallback = int64_t{0},
@@ -41,8 +32,7 @@ void register_sync_ps(StrategyRegistry& registry) {
             .help =
                 "Number of additional workers, which compute parts of a batch that are not ready, too. Of each part, the first gradient is used."}}),
       check_payload);
-  type.make = [](const Attributes& options) { return std::make_unique<SyncPs>(options); };
-  type.cooperation = rounds_with_backups;
+  type.rewrite = sync_ps_program;
   registry.add(std::move(type));
 }
 

@@ -6,18 +6,10 @@ namespace {
 
 /// Layers are divided among all workers (Shoeybi et al., "Megatron-LM", 2019); the other layers are data
 /// parallel.
-class Tensor final : public Strategy {
- public:
-  explicit Tensor(Attributes options) : options_(std::move(options)) {}
-
-  Program rewrite(const TrainingStep& step, const Cluster& cluster,
-                  const std::vector<OperationCost>& /*costs*/) const override {
-    return grid_program("tensor", step, cluster, {.data = 1, .model = options_.integer("ways")}, options_);
-  }
-
- private:
-  Attributes options_;
-};
+Program tensor_program(const TrainingStep& step, const Cluster& cluster, const Attributes& options,
+                       const std::vector<OperationCost>& /*costs*/) {
+  return grid_program("tensor", step, cluster, {.data = 1, .model = options.integer("ways")}, options);
+}
 
 }  // namespace
 
@@ -27,7 +19,6 @@ void register_tensor(StrategyRegistry& registry) {
   type.summary = "layers with many weights are divided among the workers, which have a share of every batch";
   type.worker = "worker";
   type.count = "ways";
-  type.of_all_processes = true;
   type.divides_state = true;
   type.on_gpus = false;
   type.options = {{.name = "ways",
@@ -35,7 +26,11 @@ void register_tensor(StrategyRegistry& registry) {
                    .rule = {.least = 2, .most = 1024},
                    .help = "Number of workers, in all processes together, among which a layer is divided."}};
   for (Option& option : division_options()) type.options.push_back(std::move(option));
-  type.make = [](const Attributes& options) { return std::make_unique<Tensor>(options); };
+  type.workers = [](const Attributes& options) {
+    const int64_t ways = options.integer("ways");
+    return Workers{.count = ways, .of_all_processes = true, .shares = ways};
+  };
+  type.rewrite = tensor_program;
   type.check = [](const Attributes& options, int) { check_division(options); };
   registry.add(std::move(type));
 }
