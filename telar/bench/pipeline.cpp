@@ -25,8 +25,8 @@ Cluster cluster_of(int64_t stages, int threads) {
 
 std::string cut_text(const Program& program) {
   std::string text;
-  for (size_t w = 1; w < program.workers.size(); ++w) {
-    const Node& first = program.workers[w].gradient.nodes().front();
+  for (int64_t w = 1; w < program.mesh.workers(); ++w) {
+    const Node& first = program.worker(w).gradient.nodes().front();
     text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", first.scope, first.op->name());
   }
   return text;

@@ -61,7 +61,7 @@ struct Setting {
 /// worker that makes the step.
 double exchanges_of(const Program& program, int64_t workers) {
   double each = 0;
-  for (const ScheduledAction& scheduled : program.workers.front().schedule)
+  for (const ScheduledAction& scheduled : program.kinds.front().schedule)
     if (!scheduled.store.empty()) each += 1 / static_cast<double>(scheduled.every);
   const bool rounds = program.cooperation.kind == Cooperation::Kind::rounds;
   return rounds ? static_cast<double>(workers) * each : each;

@@ -79,14 +79,13 @@ std::string memory_text(const Program& program, const Job& job) {
   int64_t parameters = 0;
   for (const ParameterInfo& parameter : program.parameters) parameters += 4 * parameter.shape.elements();
   const auto slots = static_cast<int64_t>(state_slots(program.update).size());
-  const auto replicas = program.micro_batches > 0 ? 1 : static_cast<int64_t>(program.workers.size());
+  const int64_t replicas = program.micro_batches > 0 ? 1 : program.mesh.workers();
   const int64_t batch = job.training.batch;
   const bool staged = program.micro_batches > 0;
-  const int64_t shares = program.share ? program.share->of : 1;
-  const int64_t parts = staged ? program.micro_batches * shares : 1;
+  const int64_t parts = staged ? program.micro_batches * shares_of(program) : 1;
   int64_t results = 0;
-  for (size_t w = 0; w < (staged ? program.workers.size() : 1); ++w)
-    results += peak_result_bytes(program.workers[w].gradient.with_batch((batch + parts - 1) / parts));
+  for (int64_t w = 0; w < (staged ? program.mesh.workers() : 1); ++w)
+    results += peak_result_bytes(program.worker(w).gradient.with_batch((batch + parts - 1) / parts));
   const auto bytes = [](int64_t count) { return bytes_text(static_cast<uint64_t>(count)); };
   return fmt::format(
       "memory: parameters {}, gradients {}, optimizer state {}; values of a {} at most {} (batch {})\n",
@@ -96,12 +95,12 @@ std::string memory_text(const Program& program, const Job& job) {
 
 /// "2 replicas", "2 pipelines of 4 stages, 16 micro-batches"
 std::string workers_text(const Program& program) {
-  const auto counted = [](size_t count, const char* what) {
+  const auto counted = [](int64_t count, const char* what) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
-  if (program.micro_batches == 0) return counted(program.workers.size(), "replica");
-  const size_t stages = stages_of(program, 0).size();
-  const size_t pipelines = program.workers.size() / stages;
+  if (program.micro_batches == 0) return counted(program.mesh.workers(), "replica");
+  const int64_t stages = program.mesh.size(kStageAxis);
+  const int64_t pipelines = program.mesh.workers() / stages;
   return fmt::format("{}{}, {} micro-batches",
                      pipelines == 1 ? "" : fmt::format("{} pipelines of ", pipelines),
                      counted(stages, "stage"), program.micro_batches);

@@ -53,7 +53,8 @@ Piece Piece::all_of(const ParameterInfo& parameter) {
 
 std::vector<int64_t> equal_parts(int64_t extent, int64_t members) {
   std::vector<int64_t> bounds;
-  for (int64_t m = 0; m <= members; ++m) bounds.push_back(extent * m / members);
+  for (int64_t m = 0; m <= members; ++m)
+    bounds.push_back(extent / members * m + std::min(m, extent % members));
   return bounds;
 }
 

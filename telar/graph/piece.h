@@ -35,7 +35,8 @@ struct Piece {
 /// By the names of their variables.
 using Pieces = std::map<std::string, Piece>;
 
-/// The bounds of `members` contiguous parts of nearly equal size: part m is [bounds[m], bounds[m + 1]).
+/// The bounds of `members` contiguous parts of nearly equal size, the larger ones first: part m is
+/// [bounds[m], bounds[m + 1]).
 std::vector<int64_t> equal_parts(int64_t extent, int64_t members);
 
 }  // namespace telar

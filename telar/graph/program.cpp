@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "telar/core/error.h"
 
@@ -12,7 +11,11 @@ namespace telar {
 
 std::string text_of(const ScheduledAction& scheduled) {
   std::string text(scheduled.kind.name());
-  if (scheduled.every != 1) text += fmt::format(" every {}", scheduled.every);
+  if (scheduled.after_work) {
+    text += " after each piece of work";
+  } else if (scheduled.every != 1) {
+    text += fmt::format(" every {}", scheduled.every);
+  }
   if (scheduled.micro_batch) text += fmt::format(" {}", *scheduled.micro_batch);
   if (!scheduled.payload.empty()) text += fmt::format(" as {}", scheduled.payload);
   if (scheduled.share < 1) text += fmt::format(" {}", scheduled.share);
@@ -32,14 +35,40 @@ std::string text_of(const Cooperation& cooperation) {
   return "?";
 }
 
-const std::vector<int>& members_of(const Program& program, const std::string& group, size_t worker) {
-  const int number = program.first_worker + static_cast<int>(worker);
-  for (const WorkerGroups& named : program.groups) {
-    if (named.name != group) continue;
-    for (const std::vector<int>& members : named.members)
-      if (std::ranges::find(members, number) != members.end()) return members;
+Axes Program::along(const std::string& group) const {
+  if (group == kAllWorkers) return mesh.names();
+  const auto named = std::ranges::find(groups, group, &WorkerGroup::name);
+  if (named == groups.end()) throw run_error("the program has no group '{}'", group);
+  return named->along;
+}
+
+std::vector<int> members_of(const Program& program, const std::string& group, int64_t worker) {
+  return program.mesh.members(worker, program.along(group));
+}
+
+Piece piece_of(const Program& program, const Holding& holding, int64_t worker) {
+  Piece piece{holding.variable, holding.shape, 0, holding.shape[holding.axis], holding.axis};
+  if (holding.divided.empty()) return piece;
+  const Axes along = program.along(holding.divided);
+  const auto bounds = equal_parts(piece.end / holding.unit, program.mesh.size(along));
+  const auto rank = static_cast<size_t>(program.mesh.rank(worker, along));
+  piece.begin = bounds[rank] * holding.unit;
+  piece.end = bounds[rank + 1] * holding.unit;
+  return piece;
+}
+
+int64_t shares_of(const Program& program) { return program.mesh.workers() / program.mesh.size(kStageAxis); }
+
+int64_t share_of(const Program& program, int64_t worker) { return program.mesh.group(worker, {kStageAxis}); }
+
+BatchShare shares_of(const Program& program, int64_t process) {
+  BatchShare shares{shares_of(program), 0, shares_of(program)};
+  const int64_t first = program.mesh.first_of(process);
+  for (int64_t w = first; w < first + program.mesh.of_process(); ++w) {
+    shares.begin = std::min(shares.begin, share_of(program, w));
+    shares.end = std::max(shares.end, share_of(program, w) + 1);
   }
-  throw run_error("worker {} belongs to no group '{}'", number, group);
+  return shares;
 }
 
 const StoreProgram& only_store(const Program& program) {
@@ -48,38 +77,38 @@ const StoreProgram& only_store(const Program& program) {
                   program.stores.size());
 }
 
-std::vector<int> stages_of(const Program& program, size_t worker) {
-  if (program.stage_group != kAllWorkers) return members_of(program, program.stage_group, worker);
-  std::vector<int> all(program.workers.size());
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
-size_t stage_of(const Program& program, size_t worker) {
-  const std::vector<int> stages = stages_of(program, worker);
-  const int number = program.first_worker + static_cast<int>(worker);
-  return static_cast<size_t>(std::ranges::find(stages, number) - stages.begin());
-}
-
-size_t pipeline_of(const Program& program, int number) {
-  if (program.stage_group == kAllWorkers) return 0;
-  for (const WorkerGroups& named : program.groups) {
-    if (named.name != program.stage_group) continue;
-    for (size_t p = 0; p < named.members.size(); ++p)
-      if (std::ranges::find(named.members[p], number) != named.members[p].end()) return p;
-  }
-  throw run_error("worker {} is no stage of a pipeline", number);
-}
-
 namespace {
 
-std::string text_of(const std::vector<Crossing>& crossings, int worker) {
+/// The workers of a kind: "all workers", "workers at stage 1, model 0", "workers 0 to 3".
+std::string text_of(const Mesh& mesh, const std::vector<int64_t>& workers) {
+  if (std::ssize(workers) == mesh.workers()) return "all workers";
+  std::vector<std::string> fixed;
+  int64_t others = 1;
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.size == 1) continue;
+    const int64_t first = mesh.coordinate(workers.front(), axis.name);
+    if (std::ranges::all_of(workers, [&](int64_t w) { return mesh.coordinate(w, axis.name) == first; })) {
+      fixed.push_back(fmt::format("{} {}", axis.name, first));
+    } else {
+      others *= axis.size;
+    }
+  }
+  if (others == std::ssize(workers)) return fmt::format("workers at {}", fmt::join(fixed, ", "));
+  std::vector<std::string> ranges;
+  for (size_t begin = 0, end = 0; begin < workers.size(); begin = end) {
+    for (end = begin + 1; end < workers.size() && workers[end] == workers[end - 1] + 1; ++end) {
+    }
+    ranges.push_back(end == begin + 1 ? fmt::format("{}", workers[begin])
+                                      : fmt::format("{} to {}", workers[begin], workers[end - 1]));
+  }
+  return fmt::format("workers {}", fmt::join(ranges, ", "));
+}
+
+std::string text_of(const std::vector<Crossing>& crossings) {
   std::string text;
   for (const Crossing& crossing : crossings) {
-    const bool sends = crossing.from == worker;
-    text += fmt::format("{} {} {} worker {}, {}\n", sends ? "sends" : "receives", crossing.value,
-                        sends ? "to" : "from", sends ? crossing.to : crossing.from,
-                        crossing.forward ? "forward" : "backward");
+    text += fmt::format("message {}: {} from stage {} to stage {}, {}\n", crossing.number, crossing.value,
+                        crossing.from, crossing.to, crossing.forward ? "forward" : "backward");
   }
   return text;
 }
@@ -90,15 +119,22 @@ std::string text_of(const std::vector<Piece>& pieces) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Consecutive pieces of which there are as many copies are in one line.
+std::string text_of(const Holding& holding) {
+  if (holding.divided.empty()) return holding.variable;
+  const std::string unit = holding.unit == 1 ? "" : fmt::format(" in units of {}", holding.unit);
+  return fmt::format("{} divided along axis {}{} over {}", holding.variable, holding.axis, unit,
+                     holding.divided);
+}
+
+/// Consecutive ones of which there are as many copies are in one line.
 std::string text_of(const std::vector<Holding>& holdings) {
   std::string text;
   for (auto begin = holdings.begin(); begin != holdings.end();) {
     const auto end = std::find_if(begin, holdings.end(),
                                   [&](const Holding& other) { return other.copies != begin->copies; });
-    std::vector<Piece> pieces;
-    for (auto holding = begin; holding != end; ++holding) pieces.push_back(holding->piece);
-    text += fmt::format("keeps {}, as all of its group {}\n", text_of(pieces), begin->copies);
+    std::vector<std::string> kept;
+    for (auto holding = begin; holding != end; ++holding) kept.push_back(text_of(*holding));
+    text += fmt::format("keeps {}, as all of its group {}\n", fmt::join(kept, ", "), begin->copies);
     begin = end;
   }
   return text;
@@ -118,33 +154,39 @@ std::string text_of(const StoreProgram& store) {
 }  // namespace
 
 std::string Program::str() const {
-  std::string text =
-      fmt::format("program {} of {} workers, {}", strategy, workers.size(), text_of(cooperation));
+  std::string text = fmt::format("program {} of {}, {}", strategy, mesh.str(), text_of(cooperation));
+  if (cooperation.work_steps > 1) text += fmt::format(", in pieces of {} batches", cooperation.work_steps);
   text += micro_batches == 0 ? "\n" : fmt::format(", {} micro-batches\n", micro_batches);
   if (shares_memory) text += "the workers of a process share one memory, and each updates a part of it\n";
   if (divides_state) text += "optimizer state: of each worker's part of the buckets\n";
-  for (const WorkerGroups& named : groups) text += fmt::format("groups {}: {}\n", named.name, named.members);
+  if (!least.layer.empty())
+    text +=
+        fmt::format("{} needs {} samples of a batch, {} of a part\n", least.layer, least.batch, least.part);
+  for (const WorkerGroup& named : groups)
+    text += fmt::format("group {}: along {}\n", named.name,
+                        named.along.empty() ? "no axis" : fmt::format("{}", fmt::join(named.along, ", ")));
+  if (!batch_group.empty()) text += fmt::format("samples are exchanged over {}\n", batch_group);
   for (size_t b = 0; b < buckets.size(); ++b) {
     text += fmt::format("bucket {}: {}{}\n", b, fmt::join(buckets[b].parameters, ", "),
                         buckets[b].group == kAllWorkers ? "" : ", over " + buckets[b].group);
   }
-  for (size_t w = 0; w < workers.size(); ++w) {
+  std::vector<std::vector<int64_t>> workers(kinds.size());
+  for (int64_t w = 0; w < mesh.workers(); ++w)
+    workers[kind_of_worker.empty() ? 0 : kind_of_worker[static_cast<size_t>(w)]].push_back(w);
+  for (size_t k = 0; k < kinds.size(); ++k) {
+    const WorkerProgram& kind = kinds[k];
     std::vector<std::string> actions;
-    for (const ScheduledAction& scheduled : workers[w].schedule) actions.push_back(text_of(scheduled));
-    text += fmt::format("worker {} on device {}: {}\n", w, workers[w].device, fmt::join(actions, ", "));
-    text += text_of(workers[w].holdings);
-    const int number = first_worker + static_cast<int>(w);
-    text += text_of(workers[w].crossings, number);
-    text += workers[w].gradient.str();
-    if (!workers[w].weight_gradients.nodes().empty())
-      text += fmt::format("worker {}, weight gradients\n", w) + workers[w].weight_gradients.str();
-    if (!shares_memory) {
-      text += fmt::format("worker {}, update\n", w) + workers[w].update.str();
-      text += fmt::format("worker {}, evaluation\n", w) + text_of(workers[w].evaluation_crossings, number) +
-              workers[w].evaluation.str();
-    }
+    for (const ScheduledAction& scheduled : kind.schedule) actions.push_back(text_of(scheduled));
+    text += fmt::format("{}: {}\n", text_of(mesh, workers[k]), fmt::join(actions, ", "));
+    text += text_of(kind.holdings) + text_of(kind.crossings) + kind.gradient.str();
+    if (!kind.weight_gradients.nodes().empty()) text += "weight gradients\n" + kind.weight_gradients.str();
+    if (shares_memory) continue;
+    text += "update\n" + kind.update.str();
+    text += "evaluation\n" + text_of(kind.evaluation_crossings) + kind.evaluation.str();
+    text += "prediction\n" + text_of(kind.prediction_crossings) + kind.prediction.str();
   }
-  text += "update\n" + update.str();
+  if (shares_memory)
+    text += "update\n" + update.str() + "evaluation\n" + evaluation.str() + "prediction\n" + prediction.str();
   for (const StoreProgram& store : stores) text += text_of(store);
   return text;
 }

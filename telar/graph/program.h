@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "telar/graph/actions.h"
+#include "telar/graph/mesh.h"
 #include "telar/graph/piece.h"
 #include "telar/graph/training_step.h"
 
@@ -33,33 +34,38 @@ struct Bucket {
   std::string group = kAllWorkers;  ///< over which they are summed
 };
 
-/// A name for a division of the workers into groups: "data" for those that train the same pieces on other
-/// samples, "model" for those that share a batch and have a piece each.
-struct WorkerGroups {
+/// A name for a division of the workers into groups, of those that differ only along these axes of the mesh.
+struct WorkerGroup {
   std::string name;
-  std::vector<std::vector<int>> members;  ///< numbers of workers, ascending; each worker is in one group
+  Axes along;
 };
 
-/// What a worker keeps of a parameter, of its gradient and of its optimizer state.
+/// What a worker keeps of a parameter, of its gradient and of its optimizer state: the whole, or one of the
+/// parts that the members of a group keep, in the order of their ranks.
 struct Holding {
-  Piece piece;
-  std::string copies = kAllWorkers;  ///< the group whose members keep the same piece
+  std::string variable;
+  Shape shape;                       ///< of the whole variable, canonical
+  std::string divided = {};          ///< the group among whose members it is divided; empty: it is kept whole
+  size_t axis = 0;                   ///< along which it is divided, into nearly equal parts (equal_parts())
+  int64_t unit = 1;                  ///< of whose multiples the parts are
+  std::string copies = kAllWorkers;  ///< the group whose members keep the same
 
   bool operator==(const Holding&) const = default;
 };
 
-/// A value that passes from a pipeline stage to one of another process, one micro-batch after another.
+/// A value that passes from a pipeline stage to one of another process, one micro-batch after another; from
+/// worker to worker of the same pipeline.
 struct Crossing {
   std::string value;    ///< the name under which graphs deliver and read it: "%28"
-  int from = 0;         ///< numbers of workers among all
-  int to = 0;           ///< the first of its process that needs the value
+  int64_t from = 0;     ///< stages
+  int64_t to = 0;       ///< the first of its process that needs the value
   bool forward = true;  ///< whether it is delivered before the graph's `pause`
-  int number = 0;       ///< of all crossings of the same graphs
+  int64_t number = 0;   ///< of all crossings of the same graphs in a pipeline
 
   bool operator==(const Crossing&) const = default;
 };
 
-/// The share of every batch that a process computes: parts [begin, end) of `of` equal parts.
+/// What a process computes of every batch: parts [begin, end) of `of` equal parts.
 struct BatchShare {
   int64_t begin = 0;
   int64_t end = 1;
@@ -74,16 +80,15 @@ struct LeastSamples {
   int64_t part = 1;        ///< of each part of it that a worker computes at once, if it has any
 };
 
+/// What a kind of workers runs.
 struct WorkerProgram {
-  int device = 0;  ///< index into Cluster::devices
   Graph gradient;
   std::vector<ScheduledAction> schedule;
-  Graph weight_gradients;  ///< of a pipeline stage: the gradients that are computed once for the whole batch
-  std::vector<Holding> holdings = {};  ///< what the worker keeps, in its order in the arenas
-  /// Of a worker with a memory of its own (Program::shares_memory): its update, evaluation and prediction.
   Graph update = {};
   Graph evaluation = {};
   Graph prediction = {};
+  Graph weight_gradients = {};         ///< of a pipeline stage: computed once for the whole batch
+  std::vector<Holding> holdings = {};  ///< in their order in the arenas
   /// Of a pipeline stage: what it sends to and receives from stages of other processes when it runs the
   /// gradient, evaluation and prediction graphs.
   std::vector<Crossing> crossings = {};
@@ -119,26 +124,27 @@ struct StoreProgram {
   std::optional<double> learning_rate = {};  ///< of the servers' update; if absent, that of the step
 };
 
-/// The result of a strategy: for every worker of a process, its graphs with communication operations
-/// inserted, and their schedule. Contains no state.
+/// The result of a strategy: what the workers of all processes do. Workers whose graphs and schedule are the
+/// same are of one kind, so that a program is no longer for many workers than for two. Contains no state.
 struct Program {
   std::string strategy;
-  std::vector<WorkerProgram> workers = {};
-  int first_worker = 0;                   ///< number of this process's first worker among all
-  std::vector<WorkerGroups> groups = {};  ///< besides the group of all workers
+  Mesh mesh = {};
+  std::vector<WorkerProgram> kinds = {};
+  std::vector<size_t> kind_of_worker = {};  ///< indices of `kinds`; empty: all workers are of the first
+  std::vector<WorkerGroup> groups = {};     ///< besides the group of all workers
   std::vector<StoreProgram> stores = {};
   /// The group whose members compute a batch together, so that they exchange samples; empty: each worker
   /// computes its samples alone.
   std::string batch_group = {};
   std::vector<Bucket> buckets = {};
-  Graph update;  ///< the update that workers apply themselves
+  Graph update;  ///< of everything, as `evaluation` and `prediction`; workers may keep parts of it
   Graph evaluation;
   Graph prediction;
   std::vector<ParameterInfo> parameters;
   std::vector<std::string> metrics;
   Cooperation cooperation = {};
-  /// The workers of a process have what they keep in one memory, and each updates a part of it, by the
-  /// program's graphs. Otherwise each has its own, and graphs of its own.
+  /// The workers of a process have what they keep in one memory, and each updates a part of it. Otherwise
+  /// each has its own.
   bool shares_memory = false;
   /// With shares_memory: each worker keeps optimizer state only of the part of each bucket that it alone
   /// updates (Group::part); processes then exchange the updated parameters.
@@ -146,20 +152,17 @@ struct Program {
   int64_t micro_batches = 0;  ///< of a pipeline's batch; 0: the workers are replicas, not stages
   /// Of a pipeline: the group whose members are its stages, in their order.
   std::string stage_group = kAllWorkers;
-  std::optional<BatchShare> share = std::nullopt;  ///< absent: an equal share for each process
   LeastSamples least = {};
 
-  /// The first worker's gradient graph: inputs and batch size are the same for all.
-  const Graph& gradient_graph() const { return workers.front().gradient; }
-  /// The graphs of a worker.
-  const Graph& update_of(size_t worker) const { return shares_memory ? update : workers[worker].update; }
-  const Graph& evaluation_of(size_t worker) const {
-    return shares_memory ? evaluation : workers[worker].evaluation;
+  /// What the worker of this number runs.
+  const WorkerProgram& worker(int64_t number) const {
+    return kinds.at(kind_of_worker.empty() ? 0 : kind_of_worker.at(static_cast<size_t>(number)));
   }
-  const Graph& prediction_of(size_t worker) const {
-    return shares_memory ? prediction : workers[worker].prediction;
-  }
-  /// Readable text of buckets, schedules and graphs; equal programs have equal text.
+  /// A gradient graph: inputs and batch size are the same for all.
+  const Graph& gradient_graph() const { return kinds.front().gradient; }
+  /// The axes of a group. Throws Error (run) when there is no such group.
+  Axes along(const std::string& group) const;
+  /// Readable text of all of it; equal programs have equal text.
   std::string str() const;
 };
 
@@ -168,16 +171,17 @@ struct Program {
 const StoreProgram& only_store(const Program& program);
 /// "push_difference every 10 at servers", "forward 3", as printed by Program::str().
 std::string text_of(const ScheduledAction& scheduled);
-/// The members of the group with this name to which a worker of this process belongs. Throws Error (run) when
-/// there is no such group.
-const std::vector<int>& members_of(const Program& program, const std::string& group, size_t worker);
-/// The numbers of the workers that are the stages of the pipeline of a worker of this process, and which of
-/// them it is.
-std::vector<int> stages_of(const Program& program, size_t worker);
-size_t stage_of(const Program& program, size_t worker);
-/// The number of the pipeline of which a worker is a stage, and so of its share of a batch. `number`: of the
-/// worker among all.
-size_t pipeline_of(const Program& program, int number);
+/// The members of the group with this name to which a worker belongs. Throws Error (run) when there is no such
+/// group.
+std::vector<int> members_of(const Program& program, const std::string& group, int64_t worker);
+/// What a worker keeps of a variable.
+Piece piece_of(const Program& program, const Holding& holding, int64_t worker);
+
+/// The shares into which the workers divide a batch: one for each, or for each pipeline. Which of them a
+/// worker computes, and those of a process.
+int64_t shares_of(const Program& program);
+int64_t share_of(const Program& program, int64_t worker);
+BatchShare shares_of(const Program& program, int64_t process);
 /// "in rounds with 1 backup", as printed by Program::str().
 std::string text_of(const Cooperation& cooperation);
 

@@ -107,9 +107,9 @@ struct Trial {
   double step = 0;                   ///< seconds, the minimum over several steps
 };
 
-/// The samples of a batch that this process computes.
-int64_t samples_here(const Program& program, int64_t batch) {
-  const BatchShare share = program.share.value_or(BatchShare{});
+/// The samples of a batch that a process computes.
+int64_t samples_here(const Program& program, int process, int64_t batch) {
+  const BatchShare share = shares_of(program, process);
   const Part part{share.begin, share.end, share.of, program.least.part};
   return part.last(batch) - part.first(batch);
 }
@@ -121,7 +121,7 @@ Trial try_out(const Program& pipeline, const TrainingStep& step, const Cluster& 
   Session session(pipeline, cluster, {.seed = kSeed, .processes = processes});
   std::map<Key, OperationCost> costs;
   const int64_t all = step.gradient.batch();
-  const int64_t batch = samples_here(pipeline, all);
+  const int64_t batch = samples_here(pipeline, cluster.process, all);
   for (const auto& [key, seconds] : profile(session, step.gradient, batch, all)) {
     OperationCost& cost = cost_of(costs, key);
     cost.batch += seconds;

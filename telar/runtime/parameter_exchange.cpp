@@ -11,9 +11,8 @@ namespace telar {
 class ParameterExchange::Layout {
  public:
   /// `wholes`: bytes of the whole values.
-  Layout(const Node& node, const std::vector<size_t>& wholes)
-      : rank_(static_cast<size_t>(node.attributes.integer("rank"))),
-        members_(static_cast<size_t>(node.attributes.integer("members"))) {
+  Layout(const Node& node, const std::vector<size_t>& wholes, int rank)
+      : rank_(static_cast<size_t>(rank)), members_(static_cast<size_t>(node.attributes.integer("members"))) {
     const std::vector<int64_t>& extents = node.attributes.integers("extents");
     for (size_t i = 0; i < wholes.size(); ++i) {
       std::vector<size_t>& bounds = bounds_.emplace_back();
@@ -83,7 +82,7 @@ void ParameterExchange::run(const Node& node, HostOperations::Inputs inputs, Hos
   const bool gathers = node.op->name() == "all_gather_parameters";
   if (!gathers && node.op->name() != "reduce_scatter_gradients")
     throw run_error("'{}' is not an exchange of parameters", node.op->name());
-  const Layout layout(node, gathers ? sizes_of(outputs) : sizes_of(inputs));
+  const Layout layout(node, gathers ? sizes_of(outputs) : sizes_of(inputs), group.rank());
   if (static_cast<size_t>(group.size()) != layout.members())
     throw run_error("{}: a group of {} exchanges among {}", node.op->name(), group.size(), layout.members());
   if (Windows* windows = group.windows(gathers ? layout.most_bytes() : layout.all_bytes())) {

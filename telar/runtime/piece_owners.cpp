@@ -9,32 +9,6 @@ namespace telar {
 
 namespace {
 
-/// What only some workers keep, of this process: name, axis, begin and end, one in each line.
-std::string text_of_pieces(const Program& program) {
-  std::string text;
-  for (const WorkerProgram& worker : program.workers) {
-    for (const Holding& holding : worker.holdings) {
-      const Piece& piece = holding.piece;
-      if (holding.copies != kAllWorkers)
-        text += fmt::format("{}\n{} {} {}\n", piece.variable, piece.axis, piece.begin, piece.end);
-    }
-  }
-  return text;
-}
-
-void add_pieces(const std::string& text, int process, const Program& program, PieceOwners& owners) {
-  std::istringstream lines(text);
-  for (std::string name; std::getline(lines, name);) {
-    const auto info = std::ranges::find(program.parameters, name, &ParameterInfo::name);
-    if (info == program.parameters.end())
-      throw run_error("process {} keeps '{}', which is no parameter", process, name);
-    Piece piece{name, info->shape};
-    lines >> piece.axis >> piece.begin >> piece.end >> std::ws;
-    std::vector<OwnedPiece>& known = owners[name];
-    if (std::ranges::find(known, piece, &OwnedPiece::piece) == known.end()) known.push_back({piece, process});
-  }
-}
-
 void check_complete(const std::string& name, std::vector<OwnedPiece>& pieces) {
   std::ranges::sort(pieces, {}, [](const OwnedPiece& owned) { return owned.piece.begin; });
   int64_t end = 0;
@@ -49,11 +23,16 @@ void check_complete(const std::string& name, std::vector<OwnedPiece>& pieces) {
 
 }  // namespace
 
-PieceOwners piece_owners(const Program& program, Processes* processes) {
+PieceOwners piece_owners(const Program& program) {
   PieceOwners owners;
-  std::vector<std::string> texts{text_of_pieces(program)};
-  if (processes != nullptr) texts = processes->gather(texts[0]);
-  for (size_t p = 0; p < texts.size(); ++p) add_pieces(texts[p], static_cast<int>(p), program, owners);
+  for (int64_t w = 0; w < program.mesh.workers(); ++w) {
+    for (KeptPiece& kept : kept_by(program, w)) {
+      if (kept.copies == kAllWorkers) continue;
+      std::vector<OwnedPiece>& known = owners[kept.piece.variable];
+      if (std::ranges::find(known, kept.piece, &OwnedPiece::piece) == known.end())
+        known.push_back({std::move(kept.piece), static_cast<int>(program.mesh.process_of(w))});
+    }
+  }
   for (auto& [name, pieces] : owners) check_complete(name, pieces);
   return owners;
 }

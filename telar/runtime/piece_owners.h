@@ -20,9 +20,8 @@ struct OwnedPiece {
 /// name; together they are the parameter. Empty if every worker keeps everything.
 using PieceOwners = std::map<std::string, std::vector<OwnedPiece>>;
 
-/// `processes`: null if there is only one, otherwise all of them call this. Waits. Throws Error (run) when
-/// pieces overlap or are missing.
-PieceOwners piece_owners(const Program& program, Processes* processes);
+/// Throws Error (run) when pieces overlap or are missing.
+PieceOwners piece_owners(const Program& program);
 
 /// The byte ranges of the arenas that each process updates, for a program that divides its state
 /// (Program::divides_state).

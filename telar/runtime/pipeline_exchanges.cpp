@@ -2,25 +2,27 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace telar {
 
-PipelineExchanges::PipelineExchanges(const Program& program, const SampleInputs& inputs) {
+PipelineExchanges::PipelineExchanges(const Program& program, int64_t process, const SampleInputs& inputs) {
   if (program.micro_batches == 0) return;
-  const int end = program.first_worker + static_cast<int>(program.workers.size());
-  std::map<size_t, size_t> known;  // index of each pipeline, by its number
-  for (size_t w = 0; w < program.workers.size(); ++w) {
-    const size_t pipeline = pipeline_of(program, program.first_worker + static_cast<int>(w));
-    const auto [index, fresh] = known.emplace(pipeline, pipelines_.size());
-    pipeline_of_worker_.push_back(index->second);
-    if (!fresh) continue;
-    const std::vector<int> stages = stages_of(program, w);
-    const auto stages_before = [&](int worker) {
-      return static_cast<size_t>(std::ranges::lower_bound(stages, worker) - stages.begin());
-    };
-    const StagesHere here{stages_before(program.first_worker), stages_before(end), stages.size()};
-    pipelines_.push_back(std::make_unique<PipelineExchange>(here, program.parameters.size(), inputs));
+  const Mesh& mesh = program.mesh;
+  const int64_t first = mesh.first_of(process);
+  std::map<int64_t, std::pair<size_t, StagesHere>> known;  // index and stages of each pipeline
+  for (int64_t w = first; w < first + mesh.of_process(); ++w) {
+    const auto stage = static_cast<size_t>(mesh.coordinate(w, kStageAxis));
+    const StagesHere here{stage, stage + 1, static_cast<size_t>(mesh.size(kStageAxis))};
+    auto& [index, stages] = known.emplace(share_of(program, w), std::pair(known.size(), here)).first->second;
+    stages.begin = std::min(stages.begin, stage);
+    stages.end = std::max(stages.end, stage + 1);
+    pipeline_of_worker_.push_back(index);
   }
+  pipelines_.resize(known.size());
+  for (const auto& [pipeline, found] : known)
+    pipelines_[found.first] =
+        std::make_unique<PipelineExchange>(found.second, program.parameters.size(), inputs);
 }
 
 PipelineExchange* PipelineExchanges::of(size_t worker) {

@@ -27,7 +27,7 @@ struct PipelineExchange {
 class PipelineExchanges {
  public:
   /// None if the workers of the program are not stages.
-  PipelineExchanges(const Program& program, const SampleInputs& inputs);
+  PipelineExchanges(const Program& program, int64_t process, const SampleInputs& inputs);
 
   /// Null if the worker is not a stage.
   PipelineExchange* of(size_t worker);

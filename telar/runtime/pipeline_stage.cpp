@@ -122,14 +122,14 @@ double PipelineStage::sum_of_kept_squares() {
 
 std::vector<double> PipelineStage::kept_squares() {
   const std::vector<ParameterInfo>& parameters = worker_.program().parameters;
-  const std::vector<Holding>& holdings = *worker_.home().holdings;
+  const std::vector<KeptPiece>& kept = worker_.home().kept;
   std::vector<double> squares(parameters.size());
   std::vector<double> of_pieces(parameters.size());
-  for (size_t e = 0; e < holdings.size(); ++e) {
+  for (size_t e = 0; e < kept.size(); ++e) {
     const ArenaLayout::Entry& entry = worker_.home().arena.entries[e];
     const auto p = static_cast<size_t>(std::ranges::find(parameters, entry.name, &ParameterInfo::name) -
                                        parameters.begin());
-    (holdings[e].piece.whole() ? squares : of_pieces)[p] = worker_.updater().sum_of_squares(
+    (kept[e].piece.whole() ? squares : of_pieces)[p] = worker_.updater().sum_of_squares(
         worker_.update_bindings(), entry.offset, entry.offset + align_up(entry.layout.bytes));
   }
   const std::string& group = worker_.program().batch_group;

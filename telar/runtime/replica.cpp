@@ -7,8 +7,9 @@
 
 namespace telar {
 
-Replica::Replica(const Program& program, size_t worker, std::unique_ptr<Device> device, WorkerOptions options)
-    : context_(program, worker, std::move(device), std::move(options)) {}
+Replica::Replica(const Program& program, int64_t number, std::unique_ptr<Device> device,
+                 WorkerOptions options)
+    : context_(program, number, std::move(device), std::move(options)) {}
 
 void Replica::attach(SharedState& state) {
   context_.attach(state);

@@ -17,7 +17,7 @@ namespace telar {
 class Replica {
  public:
   /// `worker`: index into the program's workers.
-  Replica(const Program& program, size_t worker, std::unique_ptr<Device> device, WorkerOptions options);
+  Replica(const Program& program, int64_t number, std::unique_ptr<Device> device, WorkerOptions options);
 
   const Device& device() const { return context_.device(); }
 

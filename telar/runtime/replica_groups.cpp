@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "telar/core/error.h"
@@ -47,11 +48,14 @@ std::string why_no_nccl(bool makes_group, std::string& name) {
 
 }  // namespace
 
-ReplicaGroups::ReplicaGroups(const Program& program, Processes* processes)
-    : processes_(processes), team_(static_cast<int>(program.workers.size())), named_(program.workers.size()) {
-  const bool alone = program.workers.size() == 1 && program.buckets.empty() && program.groups.empty() &&
+ReplicaGroups::ReplicaGroups(const Program& program, int64_t process, Processes* processes)
+    : processes_(processes),
+      team_(static_cast<int>(program.mesh.of_process())),
+      named_(static_cast<size_t>(program.mesh.of_process())) {
+  const Mesh& mesh = program.mesh;
+  const bool alone = mesh.of_process() == 1 && program.buckets.empty() && program.groups.empty() &&
                      program.micro_batches == 0;
-  for (int rank = 0; rank < static_cast<int>(program.workers.size()); ++rank) {
+  for (int rank = 0; rank < static_cast<int>(mesh.of_process()); ++rank) {
     Group* group = alone ? nullptr : &team_.member(rank);
     if (processes_ != nullptr && group != nullptr) {
       joined_.push_back(processes_->join(*group));
@@ -59,22 +63,26 @@ ReplicaGroups::ReplicaGroups(const Program& program, Processes* processes)
     }
     in_host_memory_.push_back(group);
   }
-  int channel = 0;
-  for (const WorkerGroups& groups : program.groups)
-    for (const std::vector<int>& members : groups.members)
-      make_named(groups.name, members, program.first_worker, ++channel);
+  const int64_t first = mesh.first_of(process);
+  int64_t channel = 1;  // that of the first group along these axes
+  for (const auto& [name, along] : program.groups) {
+    std::set<int64_t> made;
+    for (int64_t w = first; w < first + mesh.of_process(); ++w)
+      if (made.insert(mesh.group(w, along)).second)
+        make_named(name, mesh.members(w, along), first, static_cast<int>(channel + mesh.group(w, along)));
+    channel += mesh.workers() / mesh.size(along);
+  }
 }
 
-void ReplicaGroups::make_named(const std::string& name, const std::vector<int>& members, int first,
+void ReplicaGroups::make_named(const std::string& name, const std::vector<int>& members, int64_t first,
                                int channel) {
   const auto local = static_cast<int>(named_.size());
   std::vector<int> mine;   // ranks in this process
   std::vector<int> ranks;  // of processes
   for (const int member : members) {
-    if (member >= first && member < first + local) mine.push_back(member - first);
+    if (member >= first && member < first + local) mine.push_back(member - static_cast<int>(first));
     if (ranks.empty() || ranks.back() != member / local) ranks.push_back(member / local);
   }
-  if (mine.empty()) return;
   if (members.size() > 1) teams_.push_back(std::make_unique<ThreadTeam>(static_cast<int>(mine.size())));
   for (size_t i = 0; i < mine.size(); ++i) {
     Group* group = members.size() > 1 ? &teams_.back()->member(static_cast<int>(i)) : nullptr;

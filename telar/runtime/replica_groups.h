@@ -22,7 +22,7 @@ class ReplicaGroups {
 
   /// For the workers of a program. A single one with nothing to sum has no group. `processes`: null if there
   /// is only one process. Every process makes one.
-  ReplicaGroups(const Program& program, Processes* processes);
+  ReplicaGroups(const Program& program, int64_t process, Processes* processes);
 
   ~ReplicaGroups();
   ReplicaGroups(const ReplicaGroups&) = delete;
@@ -54,7 +54,7 @@ class ReplicaGroups {
   void on_gpus_at_once(const Work& work);
 
   /// Makes the groups of these workers, numbered among all; some of them are replicas of this process.
-  void make_named(const std::string& name, const std::vector<int>& members, int first, int channel);
+  void make_named(const std::string& name, const std::vector<int>& members, int64_t first, int channel);
 
   Processes* processes_;
   ThreadTeam team_;

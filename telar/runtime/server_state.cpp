@@ -30,7 +30,7 @@ std::vector<SlotName> arenas_of(const ServerProgram& server) {
 }  // namespace
 
 int64_t updates_after(const Program& program, int64_t steps) {
-  for (const ScheduledAction& scheduled : program.workers.front().schedule)
+  for (const ScheduledAction& scheduled : program.kinds.front().schedule)
     if (scheduled.kind == action::kPushGradient || scheduled.kind == action::kPushDifference)
       return steps / scheduled.every;
   throw run_error("the workers of '{}' push nothing to servers", program.strategy);

@@ -58,10 +58,9 @@ std::unique_ptr<Device> make_device(const DeviceSpec& spec) {
   return make_cpu_device(spec.threads, spec.cores);
 }
 
-std::vector<bool> on_gpus(const Program& program, const Cluster& cluster) {
+std::vector<bool> on_gpus(const Cluster& cluster) {
   std::vector<bool> on_gpu;
-  for (const WorkerProgram& worker : program.workers)
-    on_gpu.push_back(cuda_number(cluster.devices[static_cast<size_t>(worker.device)].kind).has_value());
+  for (const DeviceSpec& device : cluster.devices) on_gpu.push_back(cuda_number(device.kind).has_value());
   return on_gpu;
 }
 
@@ -139,19 +138,23 @@ class Session::Impl {
       : program_(std::move(program)),
         options_(std::move(options)),
         speeds_(starting_shares(options_, cluster, options_.measured_shares || staged()),
-                options_.measured_shares, on_gpus(program_, cluster),
+                options_.measured_shares, on_gpus(cluster),
                 {.micro_batches = program_.micro_batches,
-                 .stages = staged() ? static_cast<int64_t>(stages_of(program_, 0).size()) : 0},
+                 .stages = staged() ? program_.mesh.size(kStageAxis) : 0},
                 program_.least.part),
-        groups_(program_, options_.processes),
-        threads_(static_cast<int>(program_.workers.size())),
+        process_(cluster.process),
+        groups_(program_, process_, options_.processes),
+        threads_(static_cast<int>(program_.mesh.of_process())),
         inputs_(sample_inputs(program_.evaluation)),
         of_prediction_(sample_inputs(program_.prediction)),
-        pipelines_(program_, inputs_) {
+        pipelines_(program_, process_, inputs_) {
+    if (std::ssize(cluster.devices) != program_.mesh.of_process())
+      throw run_error("the program has {} workers in a process, but there are {} devices",
+                      program_.mesh.of_process(), cluster.devices.size());
     options_.warn = warn_once(std::move(options_.warn));
     std::vector<std::unique_ptr<Device>> devices;
-    for (const WorkerProgram& worker : program_.workers) {
-      devices.push_back(make_device(cluster.devices[static_cast<size_t>(worker.device)]));
+    for (const DeviceSpec& device : cluster.devices) {
+      devices.push_back(make_device(device));
       if (staged() && !devices.back()->in_host_memory())
         throw user_error("the stages of a pipeline run on CPUs, not on {}; choose mirrored to train on GPUs",
                          devices.back()->name());
@@ -161,7 +164,7 @@ class Session::Impl {
     make_replicas(std::move(devices));
     allocate();
     on_each([&](int rank) { replica(rank).attach(state_); });
-    owners_ = piece_owners(program_, options_.processes);
+    owners_ = piece_owners(program_);
     ByteRanges parts;
     for (const auto& replica : replicas_)
       parts.insert(parts.end(), replica->owned_ranges().begin(), replica->owned_ranges().end());
@@ -169,6 +172,10 @@ class Session::Impl {
   }
 
   bool staged() const { return program_.micro_batches > 0; }
+  /// Among all workers, of a replica of this process.
+  int64_t number_of(size_t replica) const {
+    return program_.mesh.first_of(process_) + static_cast<int64_t>(replica);
+  }
   int processes() const { return options_.processes == nullptr ? 1 : options_.processes->size(); }
   StateTensors tensors() const {
     return {program_, state_, replicas_, owners_, part_owners_, options_.processes};
@@ -267,14 +274,13 @@ class Session::Impl {
   /// For each worker, the samples of the members of the group with which it computes a batch of `samples`.
   std::vector<std::vector<int64_t>> rows_of(int64_t samples) const {
     // All stages of a pipeline compute the same share of a batch. Without stages, each worker has its own.
-    const auto local = static_cast<int64_t>(program_.workers.size());
-    const BatchShare share = program_.share.value_or(BatchShare{0, local, local * processes()});
+    const BatchShare share = shares_of(program_, process_);
     const std::vector<int64_t> of_shares = samples_of_shares(samples, share.of / (share.end - share.begin),
                                                              share.end - share.begin, program_.least.part);
-    std::vector<std::vector<int64_t>> rows(program_.workers.size());
+    std::vector<std::vector<int64_t>> rows(replicas_.size());
     for (size_t w = 0; w < rows.size(); ++w)
-      for (const int member : members_of(program_, program_.batch_group, w))
-        rows[w].push_back(of_shares[staged() ? pipeline_of(program_, member) : static_cast<size_t>(member)]);
+      for (const int member : members_of(program_, program_.batch_group, number_of(w)))
+        rows[w].push_back(of_shares[static_cast<size_t>(share_of(program_, member))]);
     for (std::vector<int64_t>& of_group : rows)  // a group without samples computes nothing
       if (std::ranges::all_of(of_group, [](int64_t part) { return part == 0; })) of_group.clear();
     return rows;
@@ -301,6 +307,7 @@ class Session::Impl {
   Program program_;
   SessionOptions options_;
   StepSpeeds speeds_;
+  int64_t process_;
   ReplicaGroups groups_;
   ReplicaThreads threads_;
   SampleInputs inputs_;
@@ -334,7 +341,8 @@ class Session::Impl {
                            .seed = options_.seed,
                            .tf32 = options_.tf32,
                            .warn = options_.warn};
-      replicas_.push_back(std::make_unique<Replica>(program_, w, std::move(devices[w]), std::move(worker)));
+      replicas_.push_back(
+          std::make_unique<Replica>(program_, number_of(w), std::move(devices[w]), std::move(worker)));
     }
   }
 
@@ -344,7 +352,7 @@ class Session::Impl {
   std::vector<SharedState::Layouts> wanted_layouts() {
     // A stage's gradient graph covers only a micro-batch.
     const Graph& whole = staged() ? program_.evaluation : program_.gradient_graph();
-    const int64_t shares = program_.share ? program_.share->of : processes();
+    const int64_t shares = staged() ? shares_of(program_) : processes();
     const int64_t step = options_.typical_batch > 0 ? options_.typical_batch : whole.batch() / shares;
     const int64_t batch = std::max<int64_t>(1, step);
     const auto parts = split_by_shares(batch, speeds_.shares(), program_.least.part);
@@ -355,7 +363,8 @@ class Session::Impl {
       if (!staged() && !apart && rank > 0) return;
       const auto w = static_cast<size_t>(rank);
       const std::vector<int64_t> rows(
-          program_.batch_group.empty() ? 0 : members_of(program_, program_.batch_group, w).size(), part);
+          program_.batch_group.empty() ? 0 : members_of(program_, program_.batch_group, number_of(w)).size(),
+          part);
       const auto layouts = replica(rank).wanted_layouts(staged() ? batch : part, rows);
       wanted[w].insert(layouts.begin(), layouts.end());
     });
@@ -371,7 +380,7 @@ class Session::Impl {
       devices.push_back(&replicas_[w]->device());
       groups.push_back(groups_.of(static_cast<int>(w)));
     }
-    state_.allocate(program_, devices, wanted_layouts(), groups);
+    state_.allocate(program_, number_of(0), devices, wanted_layouts(), groups);
     if (options_.processes == nullptr) return;
     require_same_layouts(options_.processes->gather(state_.layout_text()));
   }
@@ -528,10 +537,7 @@ std::vector<float> Session::read_state(const StateName& name) const { return imp
 std::vector<float> Session::read_gradient(const std::string& parameter) const {
   return impl_->tensors().read_gradient(parameter);
 }
-int Session::replicas() const {
-  const int workers = static_cast<int>(program().workers.size()) * impl_->processes();
-  return impl_->staged() ? workers / static_cast<int>(impl_->pipelines_.stages()) : workers;
-}
+int Session::replicas() const { return static_cast<int>(shares_of(program())); }
 bool Session::exchanges_by_nccl() const { return impl_->groups_.sum_by_nccl(); }
 std::vector<double> Session::shares() const { return impl_->speeds_.shares(); }
 std::optional<MixedSpeed> Session::mixed_speed() const { return impl_->speeds_.mixed(); }

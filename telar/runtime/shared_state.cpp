@@ -47,6 +47,13 @@ ByteRanges parts_of(const ByteRanges& buckets, const Group* group) {
   return ranges_of(buckets, group, [group](size_t count) { return group->part(count); });
 }
 
+std::vector<KeptPiece> kept_by(const Program& program, int64_t worker) {
+  std::vector<KeptPiece> kept;
+  for (const Holding& holding : program.worker(worker).holdings)
+    kept.push_back({piece_of(program, holding, worker), holding.copies});
+  return kept;
+}
+
 size_t StateMemory::state_offset(size_t arena_offset) const {
   for (const StateSlice& slice : slices) {
     if (arena_offset >= slice.begin && arena_offset < slice.end)
@@ -55,15 +62,14 @@ size_t StateMemory::state_offset(size_t arena_offset) const {
   throw run_error("the optimizer state of byte {} of the parameters is not kept here", arena_offset);
 }
 
-void SharedState::add_memory(const Program& program, size_t worker, const Device& device,
+void SharedState::add_memory(const Program& program, int64_t worker, const Device& device,
                              const LayoutOf& layout_of, const std::vector<const Group*>& groups) {
   auto memory = std::make_unique<StateMemory>();
   memory->device = &device;
-  memory->holdings = &program.workers[worker].holdings;
+  memory->kept = kept_by(program, worker);
   memory->shared = program.shares_memory;
   std::vector<std::pair<std::string, TensorLayout>> ordered;
-  for (const Holding& holding : *memory->holdings)
-    ordered.emplace_back(holding.piece.variable, layout_of(holding.piece));
+  for (const auto& [piece, copies] : memory->kept) ordered.emplace_back(piece.variable, layout_of(piece));
   memory->arena = ArenaLayout::pack(ordered);
   memory->parameters = device.allocate(memory->arena.bytes, "parameters");
   for (const Bucket& bucket : program.buckets) {
@@ -92,8 +98,9 @@ void SharedState::add_memory(const Program& program, size_t worker, const Device
   memories.push_back(std::move(memory));
 }
 
-void SharedState::allocate(const Program& program, const std::vector<const Device*>& devices,
-                           const std::vector<Layouts>& layouts, const std::vector<const Group*>& groups) {
+void SharedState::allocate(const Program& program, int64_t first_worker,
+                           const std::vector<const Device*>& devices, const std::vector<Layouts>& layouts,
+                           const std::vector<const Group*>& groups) {
   slots = state_slots(program.update);
   const auto wanted_by = [&](size_t worker) {
     return [&of = layouts[worker], device = devices[worker]](const Piece& piece) {
@@ -103,21 +110,23 @@ void SharedState::allocate(const Program& program, const std::vector<const Devic
   };
   if (!program.shares_memory) {
     for (size_t w = 0; w < devices.size(); ++w) {
-      add_memory(program, w, *devices[w], wanted_by(w), groups);
+      add_memory(program, first_worker + static_cast<int64_t>(w), *devices[w], wanted_by(w), groups);
       memory_of_worker_.push_back(w);
     }
     return;
   }
   std::map<std::string, size_t> first;  // worker of each memory
   for (size_t w = 0; w < devices.size(); ++w) {
-    if (program.workers[w].holdings != program.workers[0].holdings)
-      throw run_error("workers 0 and {} share a memory, but do not keep the same", w);
+    const int64_t number = first_worker + static_cast<int64_t>(w);
+    if (kept_by(program, number) != kept_by(program, first_worker))
+      throw run_error("workers {} and {} share a memory, but do not keep the same", first_worker, number);
     first.try_emplace(devices[w]->memory_name(), w);
   }
   for (const auto& [name, w] : first) {
     const Device& device = *devices[w];
     const auto plain = [&](const Piece& piece) { return device.plain_layout(piece.piece_shape()); };
-    add_memory(program, w, device, first.size() == 1 ? LayoutOf(wanted_by(0)) : plain, groups);
+    add_memory(program, first_worker + static_cast<int64_t>(w), device,
+               first.size() == 1 ? LayoutOf(wanted_by(0)) : plain, groups);
   }
   for (const Device* device : devices) {
     const auto place = first.find(device->memory_name());
@@ -148,7 +157,7 @@ std::string SharedState::layout_text() const {
   for (const auto& memory : memories) {
     for (size_t i = 0; i < memory->arena.entries.size(); ++i) {
       const ArenaLayout::Entry& entry = memory->arena.entries[i];
-      text += fmt::format("{}\t{} {} {} {}\n", (*memory->holdings)[i].piece.name(), entry.offset,
+      text += fmt::format("{}\t{} {} {} {}\n", memory->kept[i].piece.name(), entry.offset,
                           entry.layout.shape.str(), entry.layout.bytes, entry.layout.format);
     }
   }

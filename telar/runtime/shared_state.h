@@ -23,6 +23,16 @@ using ByteRanges = std::vector<std::pair<size_t, size_t>>;
 ByteRanges shards_of(const ByteRanges& buckets, const Group* group);
 ByteRanges parts_of(const ByteRanges& buckets, const Group* group);
 
+/// What a worker keeps of a variable, and the group whose members keep the same.
+struct KeptPiece {
+  Piece piece;
+  std::string copies;
+
+  bool operator==(const KeptPiece&) const = default;
+};
+/// In their order in the arenas. `worker`: number among all.
+std::vector<KeptPiece> kept_by(const Program& program, int64_t worker);
+
 /// A range of the arenas whose optimizer state is kept, and its offset in the memory of each slot.
 struct StateSlice {
   size_t begin = 0;
@@ -39,8 +49,8 @@ struct StateMemory {
   /// Byte ranges of the program's buckets in the arenas; empty ones for buckets of what the worker does not
   /// keep. Without buckets, one range for everything.
   ByteRanges buckets;
-  const std::vector<Holding>* holdings = nullptr;  ///< of its workers, in the order of the arena
-  bool shared = false;                             ///< Program::shares_memory
+  std::vector<KeptPiece> kept;  ///< by its workers, in the order of the arena
+  bool shared = false;          ///< Program::shares_memory
   std::unique_ptr<Memory> parameters;
   /// Memory of each slot of optimizer state: its slices one after the other. There is one slice, the whole
   /// arena, unless the program divides its state (Program::divides_state).
@@ -63,10 +73,11 @@ struct SharedState {
   Buffer gradients;  ///< for a pipeline: each stage fills its own part; replicas have their own
   using Layouts = std::map<std::string, TensorLayout>;  ///< of parameters, by name
 
-  /// Allocates everything in the memory of each of these devices, one for each worker. `layouts`: of the
+  /// Allocates everything in the memory of each of these devices, one for each worker of this process, of
+  /// which `first` is the number of the first one. `layouts`: of the
   /// parameters, for each worker; if the workers share them, those of the first count, and with several
   /// memories all layouts are plain. `groups`: each worker's member of the group of all; null if alone.
-  void allocate(const Program& program, const std::vector<const Device*>& devices,
+  void allocate(const Program& program, int64_t first, const std::vector<const Device*>& devices,
                 const std::vector<Layouts>& layouts, const std::vector<const Group*>& groups);
   StateMemory& memory_of(size_t worker) const { return *memories[memory_of_worker_[worker]]; }
   /// The same in every memory, except device-specific information about layouts.
@@ -81,7 +92,7 @@ struct SharedState {
  private:
   using LayoutOf = std::function<TensorLayout(const Piece&)>;
   /// The memory of what this worker keeps.
-  void add_memory(const Program& program, size_t worker, const Device& device, const LayoutOf& layout_of,
+  void add_memory(const Program& program, int64_t worker, const Device& device, const LayoutOf& layout_of,
                   const std::vector<const Group*>& groups);
 
   std::vector<size_t> memory_of_worker_;  // index into memories

@@ -75,7 +75,7 @@ StageLink::StageLink(StepContext& worker, StageExchange& exchange, const std::ve
     : worker_(worker),
       exchange_(exchange),
       crossings_(crossings),
-      stage_(stage_of(worker.program(), worker.index())) {}
+      stage_(static_cast<size_t>(worker.program().mesh.coordinate(worker.number(), kStageAxis))) {}
 
 void StageLink::add_names(const Graph& graph) {
   for (const Value& value : graph.values())
@@ -125,19 +125,25 @@ StageMessages StageLink::messages(const std::vector<MicroBatchPart>& parts) {
     direction->sends.resize(parts.size());
   }
   Processes* processes = worker_.processes();
-  const auto local = static_cast<int>(worker_.program().workers.size());
+  const Program& program = worker_.program();
+  const auto process_of = [&](int64_t stage) {
+    const int64_t worker = program.mesh.member(worker_.number(), {kStageAxis}, stage);
+    return static_cast<int>(program.mesh.process_of(worker));
+  };
   for (const Crossing& crossing : crossings_) {
+    // Pipelines of the same processes tell their messages apart.
+    const int64_t number = crossing.number * shares_of(program) + share_of(program, worker_.number());
+    const bool sends = crossing.from == static_cast<int64_t>(stage_);
+    const int other = process_of(sends ? crossing.to : crossing.from);
     for (size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].samples.own == 0) continue;
       const size_t bytes =
           sample_bytes(exchange_.layouts.at(crossing.value)) * static_cast<size_t>(parts[i].samples.own);
       const std::span<std::byte> memory{exchange_.addresses(parts[i].first).at(crossing.value), bytes};
-      const int tag =
-          crossing.number * static_cast<int>(worker_.program().micro_batches) + static_cast<int>(i);
+      const auto tag = static_cast<int>(number * program.micro_batches + static_cast<int64_t>(i));
       StageMessages::Direction& direction = crossing.forward ? messages.forward_ : messages.backward_;
-      const bool sends = crossing.from == worker_.number();
-      messages.all_.push_back(sends ? processes->message_to(crossing.to / local, tag, memory)
-                                    : processes->message_from(crossing.from / local, tag, memory));
+      messages.all_.push_back(sends ? processes->message_to(other, tag, memory)
+                                    : processes->message_from(other, tag, memory));
       (sends ? direction.sends : direction.receives)[i].push_back(messages.all_.back().get());
     }
   }

@@ -44,7 +44,7 @@ void StateTensors::write(const StateName& name, std::span<const float> values) c
     if (!memory->shared && !memory->arena.has(place.parameter)) continue;
     const ArenaLayout::Entry& entry = memory->arena.find(place.parameter);
     const auto index = static_cast<size_t>(&entry - memory->arena.entries.data());
-    const Piece& piece = (*memory->holdings)[index].piece;
+    const Piece& piece = memory->kept[index].piece;
     std::vector<float> part(piece.whole() ? 0 : static_cast<size_t>(piece.floats()));
     if (!piece.whole()) piece.take_from(values, part);
     const std::span<const float> kept = piece.whole() ? values : part;
@@ -71,10 +71,9 @@ void StateTensors::write_slices(const StateMemory& memory, const ArenaLayout::En
 std::vector<float> StateTensors::local_piece(const Piece& piece, const MemoryAt& at) const {
   for (const auto& replica : replicas_) {
     const StateMemory& memory = replica->home();
-    const auto kept = std::ranges::find(*memory.holdings, piece, &Holding::piece);
-    if (kept == memory.holdings->end()) continue;
-    const ArenaLayout::Entry& entry =
-        memory.arena.entries[static_cast<size_t>(kept - memory.holdings->begin())];
+    const auto kept = std::ranges::find(memory.kept, piece, &KeptPiece::piece);
+    if (kept == memory.kept.end()) continue;
+    const ArenaLayout::Entry& entry = memory.arena.entries[static_cast<size_t>(kept - memory.kept.begin())];
     std::vector<float> values(static_cast<size_t>(piece.floats()));
     memory.device->read(entry.layout, at(*replica, entry.offset), values);
     return values;

@@ -20,13 +20,14 @@ static_assert(std::endian::native == std::endian::little);
 
 }  // namespace
 
-StepContext::StepContext(const Program& program, size_t worker, std::unique_ptr<Device> device,
+StepContext::StepContext(const Program& program, int64_t number, std::unique_ptr<Device> device,
                          WorkerOptions options)
     : program_(program),
-      worker_(worker),
-      gradient_(fuse_activations(program.workers[worker].gradient)),
-      evaluation_(fuse_activations(program.evaluation_of(worker))),
-      prediction_(fuse_activations(program.prediction_of(worker))),
+      number_(number),
+      worker_(program.worker(number)),
+      gradient_(fuse_activations(worker_.gradient)),
+      evaluation_(fuse_activations(worker_.evaluation)),
+      prediction_(fuse_activations(worker_.prediction)),
       device_(std::move(device)),
       options_(std::move(options)),
       random_{static_cast<uint32_t>(options_.seed), static_cast<uint32_t>(options_.seed >> 32), 0, 0} {
@@ -45,18 +46,18 @@ std::vector<std::pair<std::string, TensorLayout>> StepContext::wanted_layouts(
 
 void StepContext::attach(SharedState& state) {
   using Purpose = CompiledGraphs::Purpose;
-  home_ = &state.memory_of(worker_);
+  home_ = &state.memory_of(index());
   gradients_.emplace(
       *device_, program_, [this](const std::string& name) { return group(name); }, state, *home_);
   metrics_.emplace(*device_, program_.metrics.size());
-  updater_ = device_->compile_update(program_.update_of(worker_), home_->arena);
+  updater_ = device_->compile_update(worker_.update, home_->arena);
   update_bindings_ = {home_->parameters->data(), gradients_->arena(), {}};
   for (const auto& slot : home_->states) update_bindings_.states.push_back(slot->data());
-  graphs_.emplace(
-      *device_, *home_, bindings(), CompileOptions{.metrics = program_.metrics, .tf32 = options_.tf32},
-      std::map<Purpose, GraphForms>{{Purpose::gradient, {&gradient_, &worker().gradient}},
-                                    {Purpose::evaluation, {&evaluation_, &program_.evaluation_of(worker_)}},
-                                    {Purpose::prediction, {&prediction_, &program_.prediction_of(worker_)}}});
+  graphs_.emplace(*device_, *home_, bindings(),
+                  CompileOptions{.metrics = program_.metrics, .tf32 = options_.tf32},
+                  std::map<Purpose, GraphForms>{{Purpose::gradient, {&gradient_, &worker_.gradient}},
+                                                {Purpose::evaluation, {&evaluation_, &worker_.evaluation}},
+                                                {Purpose::prediction, {&prediction_, &worker_.prediction}}});
   if (options_.store != nullptr)
     pending_push_.emplace(program_, only_store(program_), *options_.store, *device_, *home_);
 }
@@ -160,7 +161,7 @@ double StepContext::sum_of_pieces() {
   double sum = 0;
   for (size_t i = 0; i < home_->arena.entries.size(); ++i) {
     const ArenaLayout::Entry& entry = home_->arena.entries[i];
-    const Group* copies = group((*home_->holdings)[i].copies);
+    const Group* copies = group(home_->kept[i].copies);
     const double squares =
         updater_->sum_of_squares(update_bindings_, entry.offset, entry.offset + align_up(entry.layout.bytes));
     sum += copies == nullptr ? squares : squares / copies->size();

@@ -69,8 +69,8 @@ struct WorkerStep {
 /// called on the worker's own thread.
 class StepContext final : public HostOperations {
  public:
-  /// `worker`: index into the program's workers.
-  StepContext(const Program& program, size_t worker, std::unique_ptr<Device> device, WorkerOptions options);
+  /// `number`: of the worker among all.
+  StepContext(const Program& program, int64_t number, std::unique_ptr<Device> device, WorkerOptions options);
   ~StepContext() override;
   StepContext(const StepContext&) = delete;
   StepContext& operator=(const StepContext&) = delete;
@@ -85,12 +85,13 @@ class StepContext final : public HostOperations {
   // The worker.
 
   const Program& program() const { return program_; }
-  const WorkerProgram& worker() const { return program_.workers[worker_]; }
+  const WorkerProgram& worker() const { return worker_; }
   const Graph& gradient_graph() const { return gradient_; }
   const Graph& evaluation_graph() const { return evaluation_; }
   const Graph& prediction_graph() const { return prediction_; }
-  size_t index() const { return worker_; }                                          ///< in the program
-  int number() const { return program_.first_worker + static_cast<int>(worker_); }  ///< among all workers
+  int64_t number() const { return number_; }  ///< among all workers
+  /// Among those of this process.
+  size_t index() const { return static_cast<size_t>(number_ % program_.mesh.of_process()); }
   Processes* processes() const { return options_.processes; }
   const Device& device() const { return *device_; }
   const StateMemory& home() const { return *home_; }
@@ -186,7 +187,8 @@ class StepContext final : public HostOperations {
   size_t intervals() const;
 
   const Program& program_;
-  size_t worker_;
+  int64_t number_;
+  const WorkerProgram& worker_;
   Graph gradient_;
   Graph evaluation_;
   Graph prediction_;

@@ -36,8 +36,8 @@ Program data_parallel_program(const std::string& strategy, const TrainingStep& s
     });
   }
   gradient = insert_bucket_reductions(gradient, program.buckets);
-  for (int w = 0; w < static_cast<int>(cluster.devices.size()); ++w)
-    program.workers.push_back({w, gradient, data_parallel_schedule()});
+  program.mesh = Mesh({{kDataAxis, workers}}, cluster.processes);
+  program.kinds.push_back({gradient, data_parallel_schedule()});
   share_memory(program);
   return program;
 }

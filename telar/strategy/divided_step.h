@@ -7,8 +7,8 @@ namespace telar {
 
 /// A training step as one member of a group runs it, among whose members layers are divided.
 struct DividedStep {
-  TrainingStep step;  ///< `parameters` are those of the whole step
-  Pieces pieces;      ///< of the parameters that the member does not have whole
+  TrainingStep step;    ///< `parameters` are those of the whole step
+  Divisions divisions;  ///< of the parameters that the member does not have whole
 };
 
 /// Divides layers of all graphs of a step. Throws what divide_layers() throws.

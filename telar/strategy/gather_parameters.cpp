@@ -50,7 +50,8 @@ std::map<ValueId, Gathered> exchanges_of(const Graph& graph, const Pieces& piece
 
 }  // namespace
 
-Graph gather_parameters(const Graph& graph, const Pieces& pieces, const PieceGroup& group, size_t bytes) {
+Graph gather_parameters(const Graph& graph, const Pieces& pieces, const std::string& group, int64_t members,
+                        size_t bytes) {
   const std::map<ValueId, Gathered> exchanges = exchanges_of(graph, pieces, bytes);
   std::map<ValueId, ValueId> kept;  // the pieces, by whole parameter
   std::set<ValueId> gathered;
@@ -77,7 +78,7 @@ Graph gather_parameters(const Graph& graph, const Pieces& pieces, const PieceGro
         inputs.push_back(kept.at(parameter));
         extents.push_back(graph.value(parameter).type.shape[0]);
       }
-      const auto wholes = all_gather_parameters(builder, std::move(inputs), extents, group);
+      const auto wholes = all_gather_parameters(builder, std::move(inputs), extents, group, members);
       for (size_t i = 0; i < wholes.size(); ++i) {
         remap.set(exchange->second[i], wholes[i]);
         gathered.insert(exchange->second[i]);
@@ -111,17 +112,21 @@ Graph gather_again_in_backward(const Graph& gradient) {
         if (found == gathers.end()) continue;
         const Node& first = *found->second;
         const std::vector<int64_t>& extents = first.attributes.integers("extents");
+        const std::vector<int64_t>& own = first.attributes.integers("own");
         std::vector<ValueId> pieces;
         std::vector<int64_t> of_pieces;
+        std::vector<int64_t> own_of_pieces;
         std::vector<ValueId> wholes;
         for (size_t i = 0; i < first.outputs.size(); ++i) {
           if (!in_backward(first.outputs[i])) continue;
           pieces.push_back(remap(first.inputs[i]));
           of_pieces.push_back(extents[i]);
+          own_of_pieces.push_back(own[i]);
           wholes.push_back(first.outputs[i]);
         }
         const auto again =
-            builder.add(*first.op, std::move(pieces), first.attributes.with("extents", of_pieces));
+            builder.add(*first.op, std::move(pieces),
+                        first.attributes.with("extents", of_pieces).with("own", own_of_pieces));
         for (size_t i = 0; i < wholes.size(); ++i) {
           remap.set(wholes[i], again[i]);
           gathers.erase(wholes[i]);

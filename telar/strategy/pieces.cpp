@@ -39,7 +39,8 @@ Graph update_of_pieces(const Graph& update, const Pieces& pieces) {
   return builder.build();
 }
 
-std::vector<Holding> holdings_of(const Program& program, const Pieces& pieces, const std::string& copies) {
+std::vector<Holding> holdings_of(const Program& program, const Divisions& divisions,
+                                 const std::string& divided, const std::string& copies) {
   std::vector<std::string> order;
   for (const Bucket& bucket : program.buckets)
     order.insert(order.end(), bucket.parameters.begin(), bucket.parameters.end());
@@ -50,15 +51,24 @@ std::vector<Holding> holdings_of(const Program& program, const Pieces& pieces, c
   }
   std::vector<Holding> holdings;
   for (const std::string& name : order)
-    if (!pieces.contains(name)) holdings.push_back({Piece::all_of(*infos.at(name)), kAllWorkers});
-  for (const std::string& name : order)
-    if (pieces.contains(name)) holdings.push_back({pieces.at(name), copies});
+    if (!divisions.contains(name)) holdings.push_back({name, infos.at(name)->shape});
+  for (const std::string& name : order) {
+    const auto division = divisions.find(name);
+    if (division == divisions.end()) continue;
+    holdings.push_back(
+        {name, infos.at(name)->shape, divided, division->second.axis, division->second.unit, copies});
+  }
   return holdings;
 }
 
 void share_memory(Program& program) {
   program.shares_memory = true;
-  for (WorkerProgram& worker : program.workers) worker.holdings = holdings_of(program, {}, kAllWorkers);
+  for (WorkerProgram& kind : program.kinds) {
+    kind.holdings = holdings_of(program);
+    kind.update = program.update;
+    kind.evaluation = program.evaluation;
+    kind.prediction = program.prediction;
+  }
 }
 
 }  // namespace telar

@@ -260,7 +260,8 @@ Program server_program(const std::string& strategy, const TrainingStep& step, co
   }
   Program program = program_of(step, strategy);
   program.update = std::move(worker_update);
-  program.workers.push_back({0, step.gradient, std::move(schedule)});
+  program.mesh = Mesh({{.name = kDataAxis, .open = true}}, 1);
+  program.kinds.push_back({step.gradient, std::move(schedule)});
   program.stores.push_back(std::move(servers));
   share_memory(program);
   return program;
@@ -269,7 +270,10 @@ Program server_program(const std::string& strategy, const TrainingStep& step, co
 Program coordinator_program(Program program) {
   program.update = only_store(program).update;
   program.stores.clear();
-  for (WorkerProgram& worker : program.workers) worker.schedule.clear();
+  for (WorkerProgram& kind : program.kinds) {
+    kind.schedule.clear();
+    kind.update = program.update;
+  }
   return program;
 }
 

@@ -1,6 +1,7 @@
 #include "telar/strategy/split_layers.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "telar/core/error.h"
@@ -15,6 +16,12 @@ namespace telar {
 namespace {
 
 using Bounds = std::vector<int64_t>;
+
+/// The items of whose multiples equal parts are, if their bounds are these.
+int64_t unit_of(const Bounds& bounds) {
+  if (bounds == equal_parts(bounds.back(), std::ssize(bounds) - 1)) return 1;
+  return std::accumulate(bounds.begin(), bounds.end(), int64_t{0}, std::gcd<int64_t, int64_t>);
+}
 
 /// The forms that a value of the whole graph has in the graph of a member; each is made when it is needed.
 struct Forms {
@@ -43,7 +50,7 @@ class Divider {
     }
     builder_.set_scope("");
     for (const auto& [name, value] : forward_.outputs()) builder_.output(name, own(value));
-    return {builder_.build(), std::move(pieces_)};
+    return {builder_.build(), std::move(pieces_), std::move(divisions_)};
   }
 
  private:
@@ -165,6 +172,7 @@ class Divider {
     const auto rank = static_cast<size_t>(group_.rank);
     const Piece piece{value.name, value.type.shape, bounds[rank], bounds[rank + 1], axis};
     pieces_.emplace(value.name, piece);
+    divisions_[value.name] = {axis, unit_of(bounds)};
     Value part = value;
     part.type.shape = piece.piece_shape();
     return builder_.declare(part);
@@ -240,7 +248,8 @@ class Divider {
   SampleGroup group_;
   std::vector<Forms> forms_;
   std::vector<bool> of_samples_;
-  std::map<std::string, Piece> pieces_;
+  Pieces pieces_;
+  Divisions divisions_;
   GraphBuilder builder_;
 };
 

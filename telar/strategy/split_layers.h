@@ -7,6 +7,7 @@
 
 #include "telar/graph/ops/communication.h"
 #include "telar/graph/piece.h"
+#include "telar/strategy/pieces.h"
 
 namespace telar {
 
@@ -31,7 +32,8 @@ using LayerSplits = std::map<std::string, LayerSplit>;
 /// A graph with some layers divided, as one member of the group runs it.
 struct DividedGraph {
   Graph graph;
-  Pieces pieces;  ///< of the parameters that the member does not have whole
+  Pieces pieces;        ///< of the parameters that the member does not have whole
+  Divisions divisions;  ///< of the same
 };
 
 /// Divides layers of a forward graph and inserts the exchanges between members. Throws Error (user), naming

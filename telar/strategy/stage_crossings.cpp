@@ -1,6 +1,7 @@
 #include "telar/strategy/stage_crossings.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "telar/core/error.h"
@@ -35,37 +36,27 @@ std::vector<Crossing> crossings_of(const std::vector<StageValues>& stages, size_
         if (!fresh && !forward) known->second = to;  // backward, the last one runs first
       }
       for (const auto& [process, to] : receivers) {
-        crossings.push_back({name, static_cast<int>(from), static_cast<int>(to), forward,
-                             static_cast<int>(crossings.size())});
+        crossings.push_back(
+            {name, static_cast<int64_t>(from), static_cast<int64_t>(to), forward, std::ssize(crossings)});
       }
     }
   }
   return crossings;
 }
 
-std::vector<Crossing> crossings_at(const std::vector<Crossing>& crossings, const WorkerGrid& grid,
-                                   int worker) {
-  GridPlace at = place_of(grid, worker);
-  const auto pipeline = static_cast<int>(at.d * grid.model + at.m);
-  const auto number_of = [&](int stage) {
-    at.s = stage;
-    return static_cast<int>(worker_at(grid, at));
-  };
+std::vector<Crossing> crossings_at(const std::vector<Crossing>& crossings, int64_t stage) {
   std::vector<Crossing> mine;
-  for (Crossing crossing : crossings) {
-    crossing.from = number_of(crossing.from);
-    crossing.to = number_of(crossing.to);
-    crossing.number += pipeline * static_cast<int>(crossings.size());
-    if (crossing.from == worker || crossing.to == worker) mine.push_back(std::move(crossing));
-  }
+  std::ranges::copy_if(crossings, std::back_inserter(mine), [&](const Crossing& crossing) {
+    return crossing.from == stage || crossing.to == stage;
+  });
   return mine;
 }
 
 std::vector<ScheduledAction> with_messages(const std::vector<ScheduledAction>& schedule,
-                                           const std::vector<Crossing>& crossings, int worker) {
+                                           const std::vector<Crossing>& crossings, int64_t stage) {
   const auto has = [&](bool sends, bool forward) {
     return std::ranges::any_of(crossings, [&](const Crossing& crossing) {
-      return (crossing.from == worker) == sends && crossing.forward == forward;
+      return (crossing.from == stage) == sends && crossing.forward == forward;
     });
   };
   std::vector<ScheduledAction> all;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "telar/graph/program.h"
-#include "telar/strategy/worker_grid.h"
 
 namespace telar {
 
@@ -23,13 +22,11 @@ StageValues values_of(const std::vector<const Graph*>& graphs);
 /// numbered from 0. Of the stages of a process that read a value, the one that runs first receives it.
 std::vector<Crossing> crossings_of(const std::vector<StageValues>& stages, size_t together);
 
-/// Those in which a worker takes part, for its own pipeline: between workers with its d and m. Numbers of the
-/// crossings of several pipelines differ.
-std::vector<Crossing> crossings_at(const std::vector<Crossing>& crossings, const WorkerGrid& grid,
-                                   int worker);
+/// Those in which a stage takes part.
+std::vector<Crossing> crossings_at(const std::vector<Crossing>& crossings, int64_t stage);
 
 /// Adds what must be received before an action, and sent after it.
 std::vector<ScheduledAction> with_messages(const std::vector<ScheduledAction>& schedule,
-                                           const std::vector<Crossing>& crossings, int worker);
+                                           const std::vector<Crossing>& crossings, int64_t stage);
 
 }  // namespace telar

@@ -183,7 +183,7 @@ class StageProgram {
       : step_(step),
         grid_(grid),
         options_(options),
-        local_(static_cast<int64_t>(cluster.devices.size())),
+        together_(std::clamp<int64_t>(std::ssize(cluster.devices) / grid.model, 1, grid.stages)),
         program_(program_of(step, strategy)) {
     if (grid.model > 1)
       splits_ = choose_splits(forward_of(step), step.gradient.batch() / grid.data, grid.model, options.split);
@@ -192,35 +192,31 @@ class StageProgram {
     cut_ = cut(first.step, cuts, places_between_layers(first.step, cuts), update_seconds(first.step),
                threads_of_stages(cluster, grid), options.micro_batches, costs);
     stage_of_parameter_ = stages_of_parameters(graphs(first.step));
-    program_.first_worker = static_cast<int>(cluster.process * local_);
+    program_.mesh = mesh_of(grid, cluster.processes);
   }
 
   Program make() {
     program_.micro_batches = options_.micro_batches;
-    program_.groups.push_back(data_groups(grid_));
-    program_.groups.push_back(grouped(kStages, grid_, [&](const GridPlace& at) { return pipeline_of(at); }));
+    program_.groups = {{kDataGroup, {kDataAxis}}, {kStages, {kStageAxis}}};
     program_.stage_group = kStages;
     if (grid_.model > 1) {
-      program_.groups.push_back(model_groups(grid_));
-      program_.groups.push_back(grouped(kPeers, grid_, [](const GridPlace& at) { return at.s; }));
+      program_.groups.push_back({kModelGroup, {kModelAxis}});
+      program_.groups.push_back({kPeers, {kDataAxis, kModelAxis}});
       program_.batch_group = kModelGroup;
     }
-    program_.share = BatchShare{grid_.data * grid_.model, 0, grid_.data * grid_.model};
-    for (int64_t w = 0; w < local_; ++w) {
-      const GridPlace at = place_of(grid_, program_.first_worker + w);
-      program_.share->begin = std::min(program_.share->begin, pipeline_of(at));
-      program_.share->end = std::max(program_.share->end, pipeline_of(at) + 1);
-      auto known = pipelines_.find(at.m);
-      if (known == pipelines_.end()) known = pipelines_.emplace(at.m, make_pipelines(at.m)).first;
-      if (w == 0) add_buckets(known->second.divided);
-      program_.workers.push_back(make_worker(static_cast<int>(w), at, known->second));
+    for (int64_t m = 0; m < grid_.model; ++m) {
+      const Pipelines pipelines = make_pipelines(m);
+      if (m == 0) add_buckets(pipelines.divided);
+      for (int64_t s = 0; s < grid_.stages; ++s) program_.kinds.push_back(make_worker(s, pipelines));
+    }
+    for (int64_t w = 0; w < grid_.workers(); ++w) {
+      const GridPlace at = place_of(grid_, w);
+      program_.kind_of_worker.push_back(static_cast<size_t>(at.m * grid_.stages + at.s));
     }
     return std::move(program_);
   }
 
  private:
-  /// The number of the pipeline to which a worker belongs, and of its share of a batch.
-  int64_t pipeline_of(const GridPlace& at) const { return at.d * grid_.model + at.m; }
   /// The group that keeps what is not divided.
   const char* whole_group() const { return grid_.model > 1 ? kPeers : kDataGroup; }
 
@@ -250,8 +246,7 @@ class StageProgram {
       of_evaluation.push_back(values_of({&made.evaluation[s]}));
       of_prediction.push_back(values_of({&made.prediction[s]}));
     }
-    // A process has a part of one stage, or several whole ones.
-    const auto together = static_cast<size_t>(std::clamp<int64_t>(local_ / grid_.model, 1, grid_.stages));
+    const auto together = static_cast<size_t>(together_);
     made.crossings = crossings_of(of_gradient, together);
     made.evaluation_crossings = crossings_of(of_evaluation, together);
     made.prediction_crossings = crossings_of(of_prediction, together);
@@ -261,7 +256,7 @@ class StageProgram {
   /// Buckets of one stage are consecutive in its arenas.
   void add_buckets(const DividedStep& divided) {
     const auto group_of = [&](const std::string& name) -> std::string {
-      if (!divided.pieces.contains(name)) return grid_.data * grid_.model > 1 ? whole_group() : "";
+      if (!divided.divisions.contains(name)) return grid_.data * grid_.model > 1 ? whole_group() : "";
       return grid_.data > 1 ? kDataGroup : "";
     };
     for (int64_t s = 0; s < grid_.stages; ++s) {
@@ -273,28 +268,27 @@ class StageProgram {
     }
   }
 
-  WorkerProgram make_worker(int device, const GridPlace& at, const Pipelines& pipelines) {
-    const int number = program_.first_worker + device;
-    const auto s = static_cast<size_t>(at.s);
-    WorkerProgram worker{.device = device, .gradient = pipelines.parts[s].micro_batch};
+  WorkerProgram make_worker(int64_t stage, const Pipelines& pipelines) {
+    const auto s = static_cast<size_t>(stage);
+    WorkerProgram worker{.gradient = pipelines.parts[s].micro_batch};
     worker.weight_gradients = pipelines.parts[s].weight_gradients;
     worker.evaluation = pipelines.evaluation[s];
     worker.prediction = pipelines.prediction[s];
-    worker.crossings = crossings_at(pipelines.crossings, grid_, number);
-    worker.evaluation_crossings = crossings_at(pipelines.evaluation_crossings, grid_, number);
-    worker.prediction_crossings = crossings_at(pipelines.prediction_crossings, grid_, number);
+    worker.crossings = crossings_at(pipelines.crossings, stage);
+    worker.evaluation_crossings = crossings_at(pipelines.evaluation_crossings, stage);
+    worker.prediction_crossings = crossings_at(pipelines.prediction_crossings, stage);
     std::set<std::string> keeps;
-    for (Holding& holding : holdings_of(program_, pipelines.divided.pieces, kDataGroup)) {
-      if (stage_of_parameter_[holding.piece.variable] != at.s) continue;  // one that no graph reads: stage 0
+    for (Holding& holding : holdings_of(program_, pipelines.divided.divisions, kModelGroup, kDataGroup)) {
+      if (stage_of_parameter_[holding.variable] != stage) continue;  // one that no graph reads: stage 0
       if (holding.copies == kAllWorkers) holding.copies = whole_group();
-      keeps.insert(holding.piece.variable);
+      keeps.insert(holding.variable);
       worker.holdings.push_back(std::move(holding));
     }
     worker.update = update_of(pipelines.divided.step.update, keeps);
     worker.schedule =
-        with_messages(one_forward_one_backward(static_cast<int>(at.s), static_cast<int>(grid_.stages),
+        with_messages(one_forward_one_backward(static_cast<int>(stage), static_cast<int>(grid_.stages),
                                                options_.micro_batches),
-                      worker.crossings, number);
+                      worker.crossings, stage);
     worker.schedule.push_back(action::weight_gradients());
     if (!program_.buckets.empty()) {
       worker.schedule.push_back(action::sum_gradients());
@@ -307,12 +301,11 @@ class StageProgram {
   const TrainingStep& step_;
   const WorkerGrid& grid_;
   const StageOptions& options_;
-  int64_t local_;  // workers of this process
+  int64_t together_;  // stages of a pipeline in a process, which has a part of one, or several whole ones
   Program program_;
   LayerSplits splits_;
   Cut cut_;
   std::map<std::string, int> stage_of_parameter_;
-  std::map<int64_t, Pipelines> pipelines_;  // by m
 };
 
 }  // namespace
@@ -344,13 +337,17 @@ Program pipeline_program(const TrainingStep& step, const Cluster& cluster, int64
   const std::vector<StageGraphs> parts = graphs_of(
       step, cut(step, cuts, cuts.places(), nothing, threads, micro_batches, costs), stages, micro_batches);
   Program program = program_of(step, "pipeline");
+  program.mesh = Mesh({{kStageAxis, stages}}, 1);
   program.micro_batches = micro_batches;
   for (int s = 0; s < stages; ++s) {
     const StageGraphs& mine = parts[static_cast<size_t>(s)];
     std::vector<ScheduledAction> schedule = one_forward_one_backward(s, stages, micro_batches);
     schedule.push_back(action::weight_gradients());
     for (const ScheduledAction& last : end_of_step()) schedule.push_back(last);
-    program.workers.push_back({s, mine.micro_batch, std::move(schedule), mine.weight_gradients});
+    program.kinds.push_back({.gradient = mine.micro_batch,
+                             .schedule = std::move(schedule),
+                             .weight_gradients = mine.weight_gradients});
+    program.kind_of_worker.push_back(static_cast<size_t>(s));
   }
   share_memory(program);
   return program;

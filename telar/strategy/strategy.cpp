@@ -94,7 +94,7 @@ Program program_of(const TrainingStep& step, const std::string& strategy) {
 
 Program sequential_program(const TrainingStep& step) {
   Program program = program_of(step, "single");
-  program.workers.push_back({0, step.gradient, {action::compute_gradient(), action::update_shard()}});
+  program.kinds.push_back({step.gradient, {action::compute_gradient(), action::update_shard()}});
   share_memory(program);
   return program;
 }

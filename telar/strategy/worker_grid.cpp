@@ -1,6 +1,5 @@
 #include "telar/strategy/worker_grid.h"
 
-#include <map>
 #include <utility>
 
 #include "telar/core/error.h"
@@ -17,10 +16,11 @@ namespace {
 
 /// The samples over which a batch normalisation takes its statistics. One whose features are divided has the
 /// samples of its group "model" already.
-std::optional<StatisticsGroup> statistics_group(const Pieces& pieces, const WorkerGrid& grid,
+std::optional<StatisticsGroup> statistics_group(const Divisions& divisions, const WorkerGrid& grid,
                                                 const std::string& gamma) {
-  const StatisticsGroup group = pieces.contains(gamma) ? StatisticsGroup{kDataGroup, grid.data}
-                                                       : StatisticsGroup{kAllWorkers, grid.data * grid.model};
+  const StatisticsGroup group = divisions.contains(gamma)
+                                    ? StatisticsGroup{kDataGroup, grid.data}
+                                    : StatisticsGroup{kAllWorkers, grid.data * grid.model};
   return group.members > 1 ? std::optional(group) : std::nullopt;
 }
 
@@ -30,26 +30,11 @@ GridPlace place_of(const WorkerGrid& grid, int64_t worker) {
   return {worker / (grid.stages * grid.model), worker / grid.model % grid.stages, worker % grid.model};
 }
 
-int64_t worker_at(const WorkerGrid& grid, const GridPlace& place) {
-  return (place.d * grid.stages + place.s) * grid.model + place.m;
+Mesh mesh_of(const WorkerGrid& grid, int processes) {
+  return {{{kDataAxis, grid.data}, {kStageAxis, grid.stages}, {kModelAxis, grid.model}}, processes};
 }
 
-WorkerGroups grouped(const std::string& name, const WorkerGrid& grid,
-                     const std::function<int64_t(const GridPlace&)>& key) {
-  std::map<int64_t, std::vector<int>> by_key;
-  for (int64_t w = 0; w < grid.workers(); ++w) by_key[key(place_of(grid, w))].push_back(static_cast<int>(w));
-  WorkerGroups groups{name, {}};
-  for (auto& [of_group, members] : by_key) groups.members.push_back(std::move(members));
-  return groups;
-}
-
-WorkerGroups data_groups(const WorkerGrid& grid) {
-  return grouped(kDataGroup, grid, [&](const GridPlace& at) { return at.s * grid.model + at.m; });
-}
-
-WorkerGroups model_groups(const WorkerGrid& grid) {
-  return grouped(kModelGroup, grid, [&](const GridPlace& at) { return at.d * grid.stages + at.s; });
-}
+std::vector<WorkerGroup> grid_groups() { return {{kDataGroup, {kDataAxis}}, {kModelGroup, {kModelAxis}}}; }
 
 void check_workers(const std::string& strategy, const Cluster& cluster, const WorkerGrid& grid) {
   const auto local = static_cast<int64_t>(cluster.devices.size());
@@ -88,31 +73,33 @@ Program grid_program(const std::string& strategy, const TrainingStep& step, cons
   check_workers(strategy, cluster, grid);
   const LayerSplits splits = choose_splits(forward_of(step), step.gradient.batch() / grid.data, grid.model,
                                            split_rules(options.texts("split")));
-  const auto local = static_cast<int>(cluster.devices.size());
-
   Program program = program_of(step, strategy);
-  program.groups = {data_groups(grid), model_groups(grid)};
+  program.mesh = mesh_of(grid, cluster.processes);
+  program.groups = grid_groups();
   program.batch_group = kModelGroup;
-  program.first_worker = cluster.process * local;
-  for (int w = 0; w < local; ++w) {
-    const GridPlace place = place_of(grid, program.first_worker + w);
-    const DividedStep divided = divide_step(step, splits, {kModelGroup, place.m, grid.model});
-    const Pieces& pieces = divided.pieces;
+  for (int64_t m = 0; m < grid.model; ++m) {
+    const DividedStep divided = divide_step(step, splits, {kModelGroup, m, grid.model});
+    const Divisions& divisions = divided.divisions;
     Graph gradient = divided.step.gradient;
     if (synchronises_batch_norm(options)) {
       program.least.part = 1;
       gradient = synchronise_batch_norm(
-          gradient, [&](const std::string& gamma) { return statistics_group(pieces, grid, gamma); });
+          gradient, [&](const std::string& gamma) { return statistics_group(divisions, grid, gamma); });
     }
     program.buckets =
         make_buckets(program.parameters, gradient, bucket_bytes(options), [&](const std::string& name) {
-          if (!pieces.contains(name)) return std::string(kAllWorkers);
+          if (!divisions.contains(name)) return std::string(kAllWorkers);
           return grid.data > 1 ? std::string(kDataGroup) : std::string();
         });
-    program.workers.push_back({w, insert_bucket_reductions(gradient, program.buckets),
-                               data_parallel_schedule(), Graph(), holdings_of(program, pieces, kDataGroup),
-                               divided.step.update, divided.step.evaluation, divided.step.prediction});
+    program.kinds.push_back({.gradient = insert_bucket_reductions(gradient, program.buckets),
+                             .schedule = data_parallel_schedule(),
+                             .update = divided.step.update,
+                             .evaluation = divided.step.evaluation,
+                             .prediction = divided.step.prediction,
+                             .holdings = holdings_of(program, divisions, kModelGroup, kDataGroup)});
   }
+  for (int64_t w = 0; w < grid.workers(); ++w)
+    program.kind_of_worker.push_back(static_cast<size_t>(program.mesh.coordinate(w, kModelAxis)));
   return program;
 }
 

@@ -34,15 +34,11 @@ struct GridPlace {
   int64_t m = 0;
 };
 GridPlace place_of(const WorkerGrid& grid, int64_t worker);
-int64_t worker_at(const WorkerGrid& grid, const GridPlace& place);
 
-/// The workers of a grid in groups: those for which `key` is equal, in the order of the keys.
-WorkerGroups grouped(const std::string& name, const WorkerGrid& grid,
-                     const std::function<int64_t(const GridPlace&)>& key);
-/// The groups kDataGroup and kModelGroup: workers that have the same pieces of the same layers, and those
-/// that have different pieces of them.
-WorkerGroups data_groups(const WorkerGrid& grid);
-WorkerGroups model_groups(const WorkerGrid& grid);
+/// The grid as a mesh, and its groups kDataGroup and kModelGroup: workers that have the same pieces of the same
+/// layers, and those that have different pieces of them.
+Mesh mesh_of(const WorkerGrid& grid, int processes);
+std::vector<WorkerGroup> grid_groups();
 
 /// Throws Error (user) when the cluster does not have the grid's number of workers, or when its processes cut
 /// through its groups unequally.

@@ -132,7 +132,7 @@ std::string job_report(Job job, const std::function<void(const std::string&)>& w
   const std::string missing = missing_here(job);
   if (!missing.empty()) warn("this machine cannot train the job: " + missing);
   const uint64_t usable = usable_memory_bytes();
-  text += job_statistics(job, needs.program, 1, samples);
+  text += job_statistics(job, needs.program, samples);
   text += "memory: at least " + needs.memory.str();
   if (usable > 0) text += fmt::format("; {} may be used here", bytes_text(usable));
   return text + "\n";

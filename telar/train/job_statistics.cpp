@@ -19,13 +19,10 @@ struct Divisions {
 };
 
 /// Workers with parameter servers lease parts of equal size, so these may have a single sample.
-Divisions divisions_of(const Job& job, const Program& program, int processes) {
+Divisions divisions_of(const Job& job, const Program& program) {
   if (uses_servers(job)) return {.shares = job_parts(job)};
   if (program.least.part == 1) return {};  // the statistics are those of the whole batch
-  const bool staged = program.micro_batches > 0;
-  const int64_t workers = staged ? 1 : static_cast<int64_t>(program.workers.size()) * processes;
-  return {program.share ? program.share->of : workers, staged ? program.micro_batches : 1,
-          program.least.part};
+  return {shares_of(program), std::max<int64_t>(1, program.micro_batches), program.least.part};
 }
 
 /// The samples of the smallest part that has some, if all shares are equal.
@@ -38,10 +35,9 @@ int64_t smallest_part(int64_t batch, const Divisions& divisions) {
 
 }  // namespace
 
-std::string job_statistics(const Job& job, const Program& program, int processes,
-                           std::optional<int64_t> samples) {
+std::string job_statistics(const Job& job, const Program& program, std::optional<int64_t> samples) {
   if (program.least.layer.empty()) return "";
-  const Divisions divisions = divisions_of(job, program, processes);
+  const Divisions divisions = divisions_of(job, program);
   const int64_t batch = std::min(job.training.batch, samples.value_or(job.training.batch));
   const int64_t last = samples && *samples % batch > 0 ? *samples % batch : batch;
   const int64_t smallest = smallest_part(batch, divisions);

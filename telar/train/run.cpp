@@ -83,7 +83,7 @@ class Run {
     // Before any file is written, because the job may not fit the data.
     const auto session =
         job_session(job_computed_here(), spec, options_.processes, {options_.say, options_.warn});
-    job_statistics(job_, session->program(), options_.processes == nullptr ? 1 : options_.processes->size(),
+    job_statistics(job_, session->program(),
                    opened_.data.train == nullptr ? std::nullopt : std::optional(opened_.data.train->size()));
     Trainer trainer(*session, trainer_options(*session));
     if (options_.profile) profile_.emplace(*options_.profile, *session, options_.processes);
@@ -514,9 +514,10 @@ class Run {
     options.early_stopping = {training.early_stopping_metric, training.early_stopping_patience};
     options.pause_steps = pause_steps();
     options.pause_requested = minutes_passed();
-    if (const Processes* all = options_.processes) options.part = {all->rank(), all->rank() + 1, all->size()};
-    if (const auto& share = session.program().share) options.part = {share->begin, share->end, share->of};
-    options.part.least = session.program().least.part;
+    const Program& program = session.program();
+    const BatchShare share =
+        shares_of(program, options_.processes == nullptr ? 0 : options_.processes->rank());
+    options.part = {share.begin, share.end, share.of, program.least.part};
     if (const StreamPtr& stream = opened_.data.stream; stream != nullptr) {
       options.evaluation = job_evaluation(job_, session.metric_names());
       options.left_out = [stream, by_workers = uses_servers(job_)](const CompletedStep& step) {

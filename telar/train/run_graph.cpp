@@ -38,11 +38,12 @@ std::string tensorboard_name(const std::string& device) {
 std::vector<GraphNode> run_graph(const Program& program, const StrategyJob& strategy) {
   const std::map<std::string, std::string> servers = server_of_variables(program);
   std::vector<GraphNode> nodes;
-  for (size_t w = 0; w < program.workers.size(); ++w) {
-    const std::string device =
-        fmt::format("/job:worker/replica:{}/device:{}", w, tensorboard_name(device_of(strategy, w)));
-    const std::string prefix = program.workers.size() == 1 ? "" : fmt::format("worker{}", w);
-    for (GraphNode& node : graph_nodes(program.workers[w].gradient, device, prefix, servers))
+  const int64_t workers = program.mesh.of_process();
+  for (int64_t w = 0; w < workers; ++w) {
+    const std::string device = fmt::format("/job:worker/replica:{}/device:{}", w,
+                                           tensorboard_name(device_of(strategy, static_cast<size_t>(w))));
+    const std::string prefix = workers == 1 ? "" : fmt::format("worker{}", w);
+    for (GraphNode& node : graph_nodes(program.worker(w).gradient, device, prefix, servers))
       nodes.push_back(std::move(node));
   }
   return nodes;

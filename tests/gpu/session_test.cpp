@@ -149,7 +149,7 @@ TEST(GpuSession, StepsThatRunAheadFollowTheSchedule) {
     for (const std::string& device : devices) cluster.devices.push_back({device});
     Program program =
         make_strategy(strategy).rewrite(make_training_step(network.model, network.options), cluster);
-    for (WorkerProgram& worker : program.workers)
+    for (WorkerProgram& worker : program.kinds)
       for (ScheduledAction& scheduled : worker.schedule)
         if (scheduled.kind == action::kUpdateShard) scheduled.every = 2;
     Session session(std::move(program), cluster, {.seed = 11});

@@ -167,7 +167,7 @@ TEST_F(MpiPipeline, PipelinesThatAreDataParallelEqualThoseOfOneProcess) {
       over.session = {.seed = 11, .processes = &processes()};
       const auto reference = make_session(tested.model, step, inside);
       const auto all = make_session(tested.model, step, over);
-      const BatchShare share = *all->program().share;
+      const BatchShare share = shares_of(all->program(), processes().rank());
       const Samples samples(11, tested.model.sample, tested.classes);
       const auto mine = [&](int64_t size) {
         return samples.view(size * share.begin / share.of, size * share.end / share.of);
@@ -210,7 +210,7 @@ TEST_F(MpiPipeline, StagesThatDivideTheirLayersAreThoseOfOneDevice) {
                                      .session = {.seed = 11, .processes = &processes()}});
       fill_clear_of_zero(*one);
       fill_clear_of_zero(*all);
-      const BatchShare share = *all->program().share;
+      const BatchShare share = shares_of(all->program(), processes().rank());
       const Samples samples(11, tested.sample, tested.classes, 6);
       const auto mine = [&](int64_t size) {
         BatchView view = samples.view(size * share.begin / share.of, size * share.end / share.of);
@@ -246,7 +246,7 @@ TEST_F(MpiPipeline, MeasuresTheSameCutsInAllProcesses) {
   const auto strategy = make_strategy("pipeline", {{"stages", int64_t{count()}}});
   const Program program = measured_program(strategy, step, cluster, &processes());
   std::string kept;
-  for (const Holding& holding : program.workers[0].holdings) kept += holding.piece.name() + "\n";
+  for (const Holding& holding : program.worker(processes().rank()).holdings) kept += holding.variable + "\n";
   std::string all;
   for (const std::string& of_process : processes().gather(kept)) all += of_process;
   for (const ParameterInfo& parameter : step.parameters) {

@@ -25,7 +25,7 @@ using Schedule = std::vector<ScheduledAction>;
 std::unique_ptr<Session> session_with(const Schedule& schedule) {
   Program program = sequential_program(make_training_step(
       make_model("mlp", {{"hidden", std::vector<int64_t>{16}}}, {1, 4, 4}, 10), {.batch = 8}));
-  program.workers.front().schedule = schedule;
+  program.kinds.front().schedule = schedule;
   Cluster cluster;
   cluster.devices = {{test::tested_kind(), 1, {}}};
   return std::make_unique<Session>(std::move(program), cluster, SessionOptions{.seed = 11});
@@ -90,7 +90,7 @@ TEST(Actions, ExchangeWithTheStoreThatTheyName) {
     return train(session, 1).fate;
   };
   EXPECT_TRUE(says(sentence_of([&] { trained(); }, Error::Kind::run), "exchanges with the store 'servers'"));
-  for (ScheduledAction& scheduled : program.workers.front().schedule)
+  for (ScheduledAction& scheduled : program.kinds.front().schedule)
     if (!scheduled.store.empty()) scheduled.store = "attic";
   EXPECT_EQ(trained(), StepResult::Fate::used);
 }
@@ -101,7 +101,7 @@ TEST(Holdings, DecideTheOrderOfTheState) {
   Cluster cluster;
   cluster.devices = {{test::tested_kind(), 1, {}}};
   Program turned = sequential_program(step);
-  std::ranges::reverse(turned.workers.front().holdings);
+  std::ranges::reverse(turned.kinds.front().holdings);
   Session session(turned, cluster, {.seed = 11});
   Session plain(sequential_program(step), cluster, {.seed = 11});
   for (int64_t s = 1; s <= 2; ++s) EXPECT_EQ(train(session, s).metrics, train(plain, s).metrics);
@@ -113,7 +113,9 @@ TEST(Holdings, OfWorkersThatShareAMemoryAreTheSame) {
   cluster.devices = {{}, {}};
   Program program =
       make_strategy("mirrored").rewrite(make_training_step(test::convnet(), {.batch = 8}), cluster);
-  program.workers[1].holdings.pop_back();
+  program.kinds.push_back(program.kinds[0]);
+  program.kinds[1].holdings.pop_back();
+  program.kind_of_worker = {0, 1};
   EXPECT_TRUE(says(sentence_of([&] { Session(std::move(program), cluster, {}); }, Error::Kind::run),
                    "workers 0 and 1 share a memory, but do not keep the same"));
 }
@@ -124,7 +126,7 @@ TEST(Actions, OfAStageTakeTheMicroBatchesInOrder) {
     cluster.devices = {{}};
     Program program = make_strategy("pipeline", {{"stages", int64_t{1}}, {"micro_batches", int64_t{2}}})
                           .rewrite(make_training_step(test::convnet(), {.batch = 8}), cluster);
-    program.workers.front().schedule = schedule;
+    program.kinds.front().schedule = schedule;
     return sentence_of([&] { Session(std::move(program), cluster, {}); }, Error::Kind::run);
   };
   using action::backward;

@@ -6,6 +6,7 @@
 #include "support/grids.h"
 #include "support/sentences.h"
 #include "support/staged.h"
+#include "telar/runtime/shared_state.h"
 
 namespace telar {
 namespace {
@@ -142,8 +143,8 @@ TEST(DividedStages, EachWorkerKeepsItsPiecesOfItsLayers) {
   const GridCase tested = pair_case();
   const auto several = divided_stages(tested, {.batch = 8, .optimizer = AdamOptions{}}, kTwiceTwoOfTwo);
   std::map<std::string, int64_t> kept;  // values, by parameter
-  for (const WorkerProgram& worker : several->program().workers)
-    for (const Holding& holding : worker.holdings) kept[holding.piece.variable] += holding.piece.floats();
+  for (int64_t w = 0; w < several->program().mesh.workers(); ++w)
+    for (const auto& [piece, copies] : kept_by(several->program(), w)) kept[piece.variable] += piece.floats();
   for (const ParameterInfo& parameter : several->program().parameters) {
     const bool divided = parameter.name.ends_with(".weight") || parameter.name == "fc1.bias";
     EXPECT_EQ(kept[parameter.name], parameter.shape.elements() * (divided ? 2 : 4)) << parameter.name;

@@ -3,6 +3,7 @@
 #include "support/grids.h"
 #include "support/sentences.h"
 #include "support/staged.h"
+#include "telar/runtime/shared_state.h"
 
 namespace telar {
 namespace {
@@ -84,8 +85,8 @@ TEST(StageGrid, EachStageKeepsOnlyItsLayers) {
   const auto one = make_session(tested.model, step, {});
   const auto several = staged_session(tested.model, step, {2, 3});
   std::map<std::string, int> kept;
-  for (const WorkerProgram& worker : several->program().workers)
-    for (const Holding& holding : worker.holdings) ++kept[holding.piece.name()];
+  for (int64_t w = 0; w < several->program().mesh.workers(); ++w)
+    for (const auto& [piece, copies] : kept_by(several->program(), w)) ++kept[piece.name()];
   for (const ParameterInfo& parameter : several->program().parameters)
     EXPECT_EQ(kept[parameter.name], 2) << parameter.name;
 }

@@ -64,18 +64,21 @@ TEST_P(GoldenProgram, IsAsRecorded) {
   expect_as_recorded(recorded.name, golden_program(strategy_type(recorded.strategy), recorded.options).str());
 }
 
-TEST(GoldenPrograms, OfAPipelineOverTwoProcessesSendsAndReceives) {
+/// A program is that of all processes, so each makes the same.
+std::string program_of_two(const std::string& strategy, const Attributes& options, int workers_each) {
   const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {3}, 2);
-  const StepOptions options{.batch = 8, .optimizer = SgdOptions{.momentum = 0.9}, .clip_norm = 1.0};
-  std::string text;
-  for (const int process : {0, 1}) {
-    Cluster cluster{{{"cpu", 1, {}}}, 2, process};
-    text += "process " + std::to_string(process) + "\n" +
-            make_strategy("pipeline", {{"micro_batches", int64_t{3}}})
-                .rewrite(make_training_step(model, options), cluster)
-                .str();
-  }
-  expect_as_recorded("pipeline_over_processes", text);
+  const StepOptions step{.batch = 8, .optimizer = SgdOptions{.momentum = 0.9}, .clip_norm = 1.0};
+  const auto made_by = [&](int process) {
+    const Cluster cluster{std::vector<DeviceSpec>(static_cast<size_t>(workers_each)), 2, process};
+    return make_strategy(strategy, options).rewrite(make_training_step(model, step), cluster).str();
+  };
+  EXPECT_EQ(made_by(0), made_by(1));
+  return made_by(0);
+}
+
+TEST(GoldenPrograms, OfAPipelineOverTwoProcessesSendsAndReceives) {
+  expect_as_recorded("pipeline_over_processes",
+                     program_of_two("pipeline", {{"micro_batches", int64_t{3}}}, 1));
 }
 
 /// The number of values of each variable in these pieces, each piece counted once.
@@ -93,9 +96,10 @@ TEST_P(GoldenProgram, SaysWhoKeepsEveryParameter) {
   std::map<std::string, int64_t> all;
   for (const ParameterInfo& parameter : program.parameters) all[parameter.name] = parameter.shape.elements();
   std::vector<Piece> of_workers;
-  for (const WorkerProgram& worker : program.workers) {
-    EXPECT_FALSE(worker.holdings.empty());
-    for (const Holding& holding : worker.holdings) of_workers.push_back(holding.piece);
+  for (int64_t w = 0; w < program.mesh.workers(); ++w) {
+    EXPECT_FALSE(program.worker(w).holdings.empty());
+    for (const Holding& holding : program.worker(w).holdings)
+      of_workers.push_back(piece_of(program, holding, w));
   }
   EXPECT_EQ(values_in(of_workers), all);
   for (const StoreProgram& store : program.stores) {
@@ -109,8 +113,8 @@ TEST_P(GoldenProgram, SaysWhoKeepsEveryParameter) {
 TEST_P(GoldenProgram, HasTheStoresThatItsActionsName) {
   const Program program = golden_program(strategy_type(GetParam().strategy), GetParam().options);
   std::set<std::string> named;
-  for (const WorkerProgram& worker : program.workers)
-    for (const ScheduledAction& scheduled : worker.schedule)
+  for (const WorkerProgram& kind : program.kinds)
+    for (const ScheduledAction& scheduled : kind.schedule)
       if (!scheduled.store.empty()) named.insert(scheduled.store);
   std::set<std::string> stores;
   for (const StoreProgram& store : program.stores) stores.insert(store.name);
@@ -118,20 +122,12 @@ TEST_P(GoldenProgram, HasTheStoresThatItsActionsName) {
 }
 
 TEST(GoldenPrograms, OfStagesThatDivideTheirLayersOverTwoProcesses) {
-  const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{4}}}, {3}, 2);
-  const StepOptions options{.batch = 8, .optimizer = SgdOptions{.momentum = 0.9}, .clip_norm = 1.0};
   const Attributes strategy{{"data", int64_t{1}},
                             {"model", int64_t{2}},
                             {"stages", int64_t{2}},
                             {"micro_batches", int64_t{2}},
                             {"split", std::vector<std::string>{"*=columns"}}};
-  std::string text;
-  for (const int process : {0, 1}) {
-    Cluster cluster{{{"cpu", 1, {}}, {"cpu", 1, {}}}, 2, process};
-    text += "process " + std::to_string(process) + "\n" +
-            make_strategy("hybrid", strategy).rewrite(make_training_step(model, options), cluster).str();
-  }
-  expect_as_recorded("hybrid_divided_stages", text);
+  expect_as_recorded("hybrid_divided_stages", program_of_two("hybrid", strategy, 2));
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, GoldenProgram, ::testing::ValuesIn(recorded_programs()),

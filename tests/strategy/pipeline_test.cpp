@@ -38,10 +38,10 @@ TEST(PipelineStrategy, CutsAnMlpIntoTwoStages) {
       rewrite(step_of(small_mlp(), 8), 2, 4, {}, {{"fc1", "linear", 2, 2}, {"fc2", "linear", 1, 1}});
   EXPECT_EQ(
       program.str().substr(0, program.str().find("update\n")),
-      R"text(program pipeline of 2 workers, in lockstep, 4 micro-batches
+      R"text(program pipeline of stage 2, in lockstep, 4 micro-batches
 the workers of a process share one memory, and each updates a part of it
 )text"
-      "worker 0 on device 0: forward 0, forward 1, forward 2, backward 0, forward 3, backward 1, backward 2, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all\n"
+      "workers at stage 0: forward 0, forward 1, forward 2, backward 0, forward 3, backward 1, backward 2, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all\n"
       R"text(keeps fc3.weight, fc3.bias, fc2.weight, fc2.bias, fc1.weight, fc1.bias, as all of its group all
 input %0 x: f32 [2, 4]
 parameter %1 fc1.weight: f32 [6, 4]
@@ -53,7 +53,7 @@ deliver(%4) {name=%4}
 pause()
 %6 = relu_backward(%5, %4) : f32 [2, 6]
 deliver(%6) {name=%31}
-worker 0, weight gradients
+weight gradients
 input %0 x: f32 [8, 4]
 input %1 %31: f32 [8, 6]
 buffer %4 gradient/fc1.weight: f32 [6, 4]
@@ -64,7 +64,7 @@ parameter %7 fc1.bias: f32 [6]
 accumulate(%4, %2)  # fc1
 accumulate(%6, %3)  # fc1
 )text"
-      "worker 1 on device 1: forward 0, backward 0, forward 1, backward 1, forward 2, backward 2, forward 3, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all\n"
+      "workers at stage 1: forward 0, backward 0, forward 1, backward 1, forward 2, backward 2, forward 3, backward 3, weight_gradients, exchange_metrics, exchange_norm, update_shard, wait_for_all\n"
       R"text(keeps fc3.weight, fc3.bias, fc2.weight, fc2.bias, fc1.weight, fc1.bias, as all of its group all
 input %0 %4: f32 [2, 6]
 parameter %1 fc2.weight: f32 [5, 6]
@@ -91,7 +91,7 @@ deliver(%15) {name=%19}  # loss
 deliver(%17) {name=%25}
 %18 = linear_backward_data(%17, %1) : f32 [2, 6]  # fc2
 deliver(%18) {name=%28}  # fc2
-worker 1, weight gradients
+weight gradients
 input %0 %8: f32 [8, 5]
 input %1 %19: f32 [8, 3]
 buffer %4 gradient/fc3.weight: f32 [3, 5]
@@ -139,7 +139,7 @@ TEST(PipelineStrategy, EqualStagesHaveTheBubbleOfTheFormula) {
 }
 
 std::string first_layer(const Program& program, size_t stage) {
-  return program.workers[stage].gradient.nodes().front().scope;
+  return program.worker(static_cast<int64_t>(stage)).gradient.nodes().front().scope;
 }
 
 TEST(PipelineStrategy, TheCutFollowsTheMeasuredCosts) {
@@ -159,7 +159,7 @@ TEST(PipelineStrategy, TheCutFollowsTheMeasuredCosts) {
 TEST(PipelineStrategy, AStageWithMoreThreadsGetsMoreLayers) {
   const TrainingStep step = step_of(resnet(), 8);
   const auto nodes = [&](const std::vector<int>& threads) {
-    return rewrite(step, 2, 4, threads).workers[0].gradient.nodes().size();
+    return rewrite(step, 2, 4, threads).worker(0).gradient.nodes().size();
   };
   EXPECT_GT(nodes({3, 1}), nodes({1, 1}));
   EXPECT_LT(nodes({1, 3}), nodes({1, 1}));
@@ -174,7 +174,7 @@ TEST(PipelineStrategy, TheStagesTogetherFormTheStep) {
       std::multiset<std::string> filled;
       std::set<std::string> handed_out;
       std::set<std::string> taken_in;
-      for (const WorkerProgram& worker : program.workers) {
+      for (const WorkerProgram& worker : program.kinds) {
         for (const Graph* graph : {&worker.gradient, &worker.weight_gradients}) {
           for (const Node& node : graph->nodes()) {
             if (node.op->name() == "accumulate") filled.insert(graph->value(node.inputs[0]).name);
@@ -197,7 +197,7 @@ TEST(PipelineStrategy, TheStagesTogetherFormTheStep) {
 
 TEST(PipelineStrategy, OnlyLargeWeightGradientsAreDeferred) {
   const Program program = rewrite(step_of(resnet(), 32), 1, 4);
-  const WorkerProgram& worker = program.workers[0];
+  const WorkerProgram& worker = program.worker(0);
   EXPECT_TRUE(has_node(worker.weight_gradients, "conv2d_backward_weights", "layer4.1.conv2"));
   EXPECT_FALSE(has_node(worker.gradient, "conv2d_backward_weights", "layer4.1.conv2"));
   EXPECT_TRUE(has_node(worker.gradient, "conv2d_backward_weights", "conv1"));
@@ -208,7 +208,7 @@ TEST(PipelineStrategy, OnlyLargeWeightGradientsAreDeferred) {
 TEST(PipelineStrategy, KeepsActivationsWithTheirLayers) {
   for (const int stages : {2, 3, 4, 5}) {
     const Program program = rewrite(step_of(resnet(), 8), stages, 4);
-    for (const WorkerProgram& worker : program.workers)
+    for (const WorkerProgram& worker : program.kinds)
       EXPECT_NE(worker.gradient.nodes().front().op->name(), "relu");
   }
 }
@@ -221,16 +221,6 @@ TEST(PipelineStrategy, RefusesMoreStagesThanCuts) {
                      {"can be cut at 2 places", "at most 3 stages, not 4"});
 }
 
-/// The programs of all processes.
-std::vector<Program> over_processes(const TrainingStep& step, int processes, int stages_each) {
-  std::vector<Program> programs;
-  for (int p = 0; p < processes; ++p) {
-    Cluster cluster{std::vector<DeviceSpec>(static_cast<size_t>(stages_each)), processes, p};
-    programs.push_back(make_strategy("pipeline", {{"micro_batches", int64_t{4}}}).rewrite(step, cluster));
-  }
-  return programs;
-}
-
 // Of the stages that need a value, in whatever graph, one of each process receives it.
 TEST(PipelineStrategy, EveryValueReachesEveryProcessThatReadsItOnce) {
   const TrainingStep step = step_of(resnet(), 8);
@@ -239,13 +229,15 @@ TEST(PipelineStrategy, EveryValueReachesEveryProcessThatReadsItOnce) {
     std::multiset<std::string> received;
     std::multiset<std::string> needed;
     std::multiset<std::string> kept;
-    for (const Program& program : over_processes(step, processes, each)) {
+    const Cluster cluster{std::vector<DeviceSpec>(static_cast<size_t>(each)), processes};
+    const Program program = make_strategy("pipeline", {{"micro_batches", int64_t{4}}}).rewrite(step, cluster);
+    for (int64_t p = 0; p < processes; ++p) {
       std::set<std::string> made;
       std::set<std::string> read;
-      for (size_t w = 0; w < program.workers.size(); ++w) {
-        const WorkerProgram& worker = program.workers[w];
+      for (int64_t w = p * each; w < (p + 1) * each; ++w) {
+        const WorkerProgram& worker = program.worker(w);
         for (const Crossing& crossing : worker.crossings)
-          (crossing.from == program.first_worker + static_cast<int>(w) ? sent : received)
+          (crossing.from == w ? sent : received)
               .insert(crossing.value + " " + std::to_string(crossing.number));
         for (const Graph* graph : {&worker.gradient, &worker.weight_gradients}) {
           for (const Node& node : graph->nodes())
@@ -253,7 +245,7 @@ TEST(PipelineStrategy, EveryValueReachesEveryProcessThatReadsItOnce) {
           for (const Value& value : graph->values())
             if (value.kind == ValueKind::input && value.name.starts_with('%')) read.insert(value.name);
         }
-        for (const Holding& holding : worker.holdings) kept.insert(holding.piece.name());
+        for (const Holding& holding : worker.holdings) kept.insert(holding.variable);
       }
       for (const std::string& name : read)
         if (!made.contains(name)) needed.insert(name);

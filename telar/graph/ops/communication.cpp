@@ -5,7 +5,6 @@
 
 #include "telar/core/error.h"
 #include "telar/graph/autodiff.h"
-#include "telar/graph/piece.h"
 
 namespace telar {
 
@@ -125,17 +124,19 @@ class ParameterExchangeOp : public Op {
   /// Of those outputs that have a gradient: parameters that are not trained have none.
   void gradient(GradientContext& context) const override {
     const std::vector<int64_t>& extents = context.attributes().integers("extents");
+    const std::vector<int64_t>& own = context.attributes().integers("own");
     std::vector<ValueId> given;
     std::vector<int64_t> extents_given;
+    std::vector<int64_t> own_given;
     std::vector<size_t> inputs;
     for (size_t i = 0; i < context.output_count(); ++i) {
       if (context.output_gradient(i) == kNoValue || !context.needs(i)) continue;
       given.push_back(context.output_gradient(i));
       extents_given.push_back(extents[i]);
+      own_given.push_back(own[i]);
       inputs.push_back(i);
     }
-    Attributes attributes = context.attributes();
-    attributes.set("extents", extents_given);
+    const Attributes attributes = context.attributes().with("extents", extents_given).with("own", own_given);
     const auto results = context.builder().add(gradient_, std::move(given), attributes);
     for (size_t i = 0; i < inputs.size(); ++i) context.set(inputs[i], results[i]);
   }
@@ -145,11 +146,7 @@ class ParameterExchangeOp : public Op {
   static int64_t whole_rows(const Attributes& attributes, size_t i) {
     return attributes.integers("extents").at(i);
   }
-  static int64_t own_rows(const Attributes& attributes, size_t i) {
-    const auto bounds = equal_parts(whole_rows(attributes, i), attributes.integer("members"));
-    const auto rank = static_cast<size_t>(attributes.integer("rank"));
-    return bounds[rank + 1] - bounds[rank];
-  }
+  static int64_t own_rows(const Attributes& attributes, size_t i) { return attributes.integers("own").at(i); }
   /// The type of a result: the input with `rows` instead of `given` on axis 0.
   TensorType result(const TensorType& input, int64_t given, int64_t rows) const {
     if (input.dtype != DType::f32 || input.shape.rank() == 0 || input.shape[0] != given)
@@ -250,10 +247,12 @@ ValueId features_to_samples(GraphBuilder& builder, ValueId x, const SampleGroup&
 }
 
 std::vector<ValueId> all_gather_parameters(GraphBuilder& builder, std::vector<ValueId> pieces,
-                                           const std::vector<int64_t>& extents, const PieceGroup& group) {
-  return builder.add(
-      kAllGatherParameters, std::move(pieces),
-      {{"group", group.name}, {"rank", group.rank}, {"members", group.members}, {"extents", extents}});
+                                           const std::vector<int64_t>& extents, const std::string& group,
+                                           int64_t members) {
+  std::vector<int64_t> own;
+  for (const ValueId piece : pieces) own.push_back(builder.type(piece).shape[0]);
+  return builder.add(kAllGatherParameters, std::move(pieces),
+                     {{"group", group}, {"members", members}, {"extents", extents}, {"own", own}});
 }
 
 }  // namespace telar

@@ -51,18 +51,12 @@ ValueId samples_to_features(GraphBuilder& builder, ValueId x, const SampleGroup&
 ValueId features_to_samples(GraphBuilder& builder, ValueId x, const SampleGroup& group,
                             const std::vector<int64_t>& bounds);
 
-/// A group whose members each keep a piece of every parameter, seen by one of them. Of a parameter with R
-/// rows (axis 0), member r keeps the rows of part r of equal_parts(R, members).
-struct PieceGroup {
-  std::string name;
-  int64_t rank = 0;
-  int64_t members = 1;
-};
-
-/// The whole parameters, f32 [R, …], made of the pieces of all members, f32 [R of this member, …]; in one
-/// exchange. `extents`: R of each. The gradient (`reduce_scatter_gradients`) gives the pieces of the sums of
+/// The whole parameters, f32 [R, …], made of the pieces of the members of a group, f32 [R of this member, …];
+/// in one exchange. Of a parameter with R rows (axis 0), member r keeps the rows of part r of equal_parts(R,
+/// members). `extents`: R of each. The gradient (`reduce_scatter_gradients`) gives the pieces of the sums of
 /// all members' gradients, added in rank order.
 std::vector<ValueId> all_gather_parameters(GraphBuilder& builder, std::vector<ValueId> pieces,
-                                           const std::vector<int64_t>& extents, const PieceGroup& group);
+                                           const std::vector<int64_t>& extents, const std::string& group,
+                                           int64_t members);
 
 }  // namespace telar

@@ -11,40 +11,63 @@ namespace {
 
 constexpr const char* kOwn = "own";  // the group of a worker alone: nobody else keeps its pieces
 
-/// A parameter that is too small, or has fewer rows than there are workers, stays whole; so do running
-/// statistics.
-Pieces pieces_of(const std::vector<ParameterInfo>& parameters, const PieceGroup& group, int64_t whole_below) {
+/// The parameters that are divided. One that is too small, or has fewer rows than there are workers, stays
+/// whole; so do running statistics.
+Divisions divisions_of(const std::vector<ParameterInfo>& parameters, int64_t workers, int64_t whole_below) {
+  Divisions divisions;
+  for (const ParameterInfo& parameter : parameters)
+    if (parameter.trainable && parameter.shape[0] >= workers && parameter.shape.elements() >= whole_below)
+      divisions[parameter.name] = {};
+  return divisions;
+}
+
+/// The pieces that a worker keeps.
+Pieces pieces_of(const Program& program, const std::vector<Holding>& holdings, int64_t worker) {
   Pieces pieces;
-  for (const ParameterInfo& parameter : parameters) {
-    const int64_t rows = parameter.shape[0];
-    if (!parameter.trainable || rows < group.members || parameter.shape.elements() < whole_below) continue;
-    const auto bounds = equal_parts(rows, group.members);
-    const auto rank = static_cast<size_t>(group.rank);
-    pieces[parameter.name] = {parameter.name, parameter.shape, bounds[rank], bounds[rank + 1], 0};
-  }
+  for (const Holding& holding : holdings)
+    if (!holding.divided.empty()) pieces[holding.variable] = piece_of(program, holding, worker);
   return pieces;
 }
 
-void add_worker(Program& program, const TrainingStep& step, const PieceGroup& group,
-                const Attributes& options) {
-  const Pieces pieces = pieces_of(program.parameters, group, options.integer("whole_below"));
+WorkerProgram worker_of(Program& program, const TrainingStep& step, const Pieces& pieces,
+                        const Attributes& options) {
+  const int64_t workers = program.mesh.workers();
   const size_t bytes = bucket_bytes(options);
-  const auto gathered = [&](const Graph& graph) { return gather_parameters(graph, pieces, group, bytes); };
+  const auto gathered = [&](const Graph& graph) {
+    return gather_parameters(graph, pieces, kAllWorkers, workers, bytes);
+  };
   Graph gradient = gradient_of(gathered(forward_of(step)), step);
   if (options.integer("stage") == 3) gradient = gather_again_in_backward(gradient);
   if (synchronises_batch_norm(options)) {
     program.least.part = 1;
     gradient = synchronise_batch_norm(gradient, [&](const std::string&) {
-      return std::optional<StatisticsGroup>({kAllWorkers, group.members});
+      return std::optional<StatisticsGroup>({kAllWorkers, workers});
     });
   }
   program.buckets = make_buckets(program.parameters, gradient, bytes, [&](const std::string& name) {
     return std::string(pieces.contains(name) ? "" : kAllWorkers);
   });
-  program.workers.push_back(
-      {static_cast<int>(program.workers.size()), insert_bucket_reductions(gradient, program.buckets),
-       data_parallel_schedule(), Graph(), holdings_of(program, pieces, kOwn),
-       update_of_pieces(step.update, pieces), gathered(step.evaluation), gathered(step.prediction)});
+  return {insert_bucket_reductions(gradient, program.buckets), data_parallel_schedule(),
+          update_of_pieces(step.update, pieces), gathered(step.evaluation), gathered(step.prediction)};
+}
+
+/// Workers whose pieces have the same sizes are of one kind. As the larger pieces come first, there are at
+/// most as many kinds as parameters, and one.
+void add_workers(Program& program, const TrainingStep& step, const Attributes& options) {
+  const int64_t workers = program.mesh.workers();
+  const Divisions divisions = divisions_of(program.parameters, workers, options.integer("whole_below"));
+  const std::vector<Holding> divided = holdings_of(program, divisions, kAllWorkers, kOwn);
+  std::map<std::vector<int64_t>, size_t> known;  // kinds, by the sizes of their pieces
+  for (int64_t w = 0; w < workers; ++w) {
+    const Pieces pieces = pieces_of(program, divided, w);
+    std::vector<int64_t> sizes;
+    for (const auto& [name, piece] : pieces) sizes.push_back(piece.floats());
+    const auto [kind, fresh] = known.emplace(std::move(sizes), program.kinds.size());
+    program.kind_of_worker.push_back(kind->second);
+    if (fresh) program.kinds.push_back(worker_of(program, step, pieces, options));
+  }
+  for (WorkerProgram& kind : program.kinds)
+    kind.holdings = holdings_of(program, divisions, kAllWorkers, kOwn);
 }
 
 /// Synchronous data parallelism whose workers divide the state among them (Rajbhandari et al., "ZeRO: Memory
@@ -64,14 +87,10 @@ Program sharded_program(const TrainingStep& step, const Cluster& cluster, const 
     program.divides_state = true;
     return program;
   }
-  const int64_t workers = workers_of("sharded", cluster);
-  const auto local = static_cast<int>(cluster.devices.size());
   Program program = program_of(step, "sharded");
-  program.first_worker = cluster.process * local;
+  program.mesh = Mesh({{kDataAxis, workers_of("sharded", cluster)}}, cluster.processes);
   program.groups = {{kOwn, {}}};
-  for (int w = 0; w < static_cast<int>(workers); ++w) program.groups[0].members.push_back({w});
-  for (int w = 0; w < local; ++w)
-    add_worker(program, step, {kAllWorkers, program.first_worker + w, workers}, options);
+  add_workers(program, step, options);
   return program;
 }
 
