@@ -19,15 +19,15 @@ using Axes = std::vector<std::string>;
 struct MeshAxis {
   std::string name;
   int64_t size = 1;
-  /// Any number of workers, which is known only while they train. They exchange through servers, not with each
-  /// other; the mesh has one that stands for all.
+  /// Any number of workers, which is known only while they train. They exchange through servers, not with
+  /// each other; the mesh has one that stands for all.
   bool open = false;
 
   bool operator==(const MeshAxis&) const = default;
 };
 
-/// The workers of all processes as points of a grid with named axes. A worker's number counts its coordinates,
-/// the last axis fastest. Every process has the same number of consecutive workers.
+/// The workers of all processes as points of a grid with named axes. A worker's number counts its
+/// coordinates, the last axis fastest. Every process has the same number of consecutive workers.
 ///
 /// Workers that differ only along some axes form a group; its members are ranked by their numbers.
 class Mesh {

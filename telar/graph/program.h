@@ -171,8 +171,8 @@ struct Program {
 const StoreProgram& only_store(const Program& program);
 /// "push_difference every 10 at servers", "forward 3", as printed by Program::str().
 std::string text_of(const ScheduledAction& scheduled);
-/// The members of the group with this name to which a worker belongs. Throws Error (run) when there is no such
-/// group.
+/// The members of the group with this name to which a worker belongs. Throws Error (run) when there is no
+/// such group.
 std::vector<int> members_of(const Program& program, const std::string& group, int64_t worker);
 /// What a worker keeps of a variable.
 Piece piece_of(const Program& program, const Holding& holding, int64_t worker);

@@ -9,6 +9,7 @@
 #include "telar/strategy/buckets.h"
 #include "telar/strategy/pieces.h"
 #include "telar/strategy/strategy_like.h"
+#include "telar/strategy/verify.h"
 
 namespace telar {
 
@@ -66,6 +67,7 @@ Program Strategy::rewrite(const TrainingStep& step, const Cluster& cluster,
                           const std::vector<OperationCost>& costs) const {
   Program program = type.rewrite(step, cluster, options, costs);
   program.cooperation = cooperation();
+  verify(program);
   return program;
 }
 

@@ -65,6 +65,7 @@ struct Strategy {
   const StrategyType& type;
   Attributes options;
 
+  /// The program is verified (telar/strategy/verify.h).
   Program rewrite(const TrainingStep& step, const Cluster& cluster,
                   const std::vector<OperationCost>& costs = {}) const;
   int64_t measured_micro_batches(const TrainingStep& step, const Cluster& cluster) const;

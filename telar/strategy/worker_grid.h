@@ -35,8 +35,8 @@ struct GridPlace {
 };
 GridPlace place_of(const WorkerGrid& grid, int64_t worker);
 
-/// The grid as a mesh, and its groups kDataGroup and kModelGroup: workers that have the same pieces of the same
-/// layers, and those that have different pieces of them.
+/// The grid as a mesh, and its groups kDataGroup and kModelGroup: workers that have the same pieces of the
+/// same layers, and those that have different pieces of them.
 Mesh mesh_of(const WorkerGrid& grid, int processes);
 std::vector<WorkerGroup> grid_groups();
 

@@ -1,0 +1,124 @@
+#include "telar/strategy/step_events.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "telar/core/error.h"
+#include "telar/graph/ops/stage.h"
+
+namespace telar {
+
+namespace {
+
+class Recorder {
+ public:
+  Recorder(const Program& program, int64_t worker)
+      : program_(program),
+        kind_(program.worker(worker)),
+        stage_(program.mesh.coordinate(worker, kStageAxis)) {
+    for (const Holding& holding : kind_.holdings) kept_.insert(holding.variable);
+    // Neighbours in the same process read what a stage delivers when it says that it is done.
+    const auto in_process = [&](int64_t stage) {
+      if (stage < 0 || stage >= program.mesh.size(kStageAxis)) return false;
+      const int64_t other = program.mesh.member(worker, {kStageAxis}, stage);
+      return program.mesh.process_of(other) == program.mesh.process_of(worker);
+    };
+    before_ = in_process(stage_ - 1);
+    after_ = in_process(stage_ + 1);
+  }
+
+  std::vector<StepEvent> run() {
+    for (const ScheduledAction& scheduled : kind_.schedule) add(scheduled);
+    return std::move(events_);
+  }
+
+ private:
+  using Kind = StepEvent::Kind;
+
+  void add(const ScheduledAction& scheduled) {
+    const ActionKind& kind = scheduled.kind;
+    const int64_t micro_batch = scheduled.micro_batch.value_or(0);
+    if (!scheduled.store.empty()) {
+      events_.push_back({Kind::stores, text_of(scheduled), scheduled.store});
+    } else if (kind == action::kComputeGradient) {
+      add_nodes(kind_.gradient, true, true);
+    } else if (kind == action::kForward) {
+      if (before_) neighbour(Kind::receives, stage_ - 1, "forward", micro_batch);
+      add_nodes(kind_.gradient, true, false);
+      if (after_) neighbour(Kind::sends, stage_ + 1, "forward", micro_batch);
+    } else if (kind == action::kBackward) {
+      if (after_) neighbour(Kind::receives, stage_ + 1, "backward", micro_batch);
+      add_nodes(kind_.gradient, false, true);
+      if (before_) neighbour(Kind::sends, stage_ - 1, "backward", micro_batch);
+    } else if (kind == action::kWeightGradients) {
+      add_nodes(kind_.weight_gradients, true, true);
+    } else if (kind == action::kSumGradients) {
+      for (size_t b = 0; b < program_.buckets.size(); ++b)
+        if (kept_.contains(program_.buckets[b].parameters.front())) start(b);
+    } else if (kind == action::kFinishExchange) {
+      events_.push_back({Kind::finishes, "the sums of gradients"});
+    } else if (kind == action::kReceiveForward || kind == action::kReceiveBackward) {
+      messages(Kind::receives, kind == action::kReceiveForward, micro_batch);
+    } else if (kind == action::kSendForward || kind == action::kSendBackward) {
+      messages(Kind::sends, kind == action::kSendForward, micro_batch);
+    } else if (kind == action::kExchangeMetrics || kind == action::kExchangeNorm ||
+               kind == action::kWaitForAll) {
+      events_.push_back({Kind::meets, std::string(kind.name()), scheduled.group});
+    } else if (kind != action::kUpdateShard) {
+      throw run_error("what '{}' exchanges is not known", text_of(scheduled));
+    }
+  }
+
+  void start(size_t bucket) {
+    if (bucket >= program_.buckets.size()) throw run_error("the program has no bucket {}", bucket);
+    events_.push_back({Kind::starts, fmt::format("bucket {}", bucket), program_.buckets[bucket].group});
+  }
+
+  /// The exchanges of a graph, before its pause, after it, or both.
+  void add_nodes(const Graph& graph, bool before, bool after) {
+    bool wanted = before;
+    for (const Node& node : graph.nodes()) {
+      if (node.op->effect() == Effect::pauses) wanted = after;
+      if (!wanted || !node.op->communicates()) continue;
+      if (node.op->effect() == Effect::sums_gradients) {
+        start(static_cast<size_t>(node.attributes.integer("bucket")));
+      } else {
+        events_.push_back({Kind::meets, fmt::format("{} of layer '{}'", node.op->name(), node.scope),
+                           node.attributes.text("group"), 0, &node});
+      }
+    }
+  }
+
+  void neighbour(Kind kind, int64_t stage, const char* direction, int64_t micro_batch) {
+    events_.push_back({kind, fmt::format("{} of micro-batch {}", direction, micro_batch), {}, stage});
+  }
+
+  void messages(Kind kind, bool forward, int64_t micro_batch) {
+    for (const Crossing& crossing : kind_.crossings) {
+      const bool sends = crossing.from == stage_;
+      if (crossing.forward == forward && sends == (kind == Kind::sends))
+        events_.push_back({kind,
+                           fmt::format("{} of micro-batch {}", crossing.value, micro_batch),
+                           {},
+                           sends ? crossing.to : crossing.from});
+    }
+  }
+
+  const Program& program_;
+  const WorkerProgram& kind_;
+  int64_t stage_;
+  bool before_ = false;  // whether the stage before this one is in the same process
+  bool after_ = false;
+  std::set<std::string> kept_;
+  std::vector<StepEvent> events_;
+};
+
+}  // namespace
+
+std::vector<StepEvent> step_events(const Program& program, int64_t worker) {
+  return Recorder(program, worker).run();
+}
+
+}  // namespace telar
