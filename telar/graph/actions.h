@@ -25,8 +25,8 @@ inline constexpr const char* kAllWorkers = "all";
 /// Usual name of the store that a program's parameter servers form.
 inline constexpr const char* kServers = "servers";
 
-/// An action of a worker's step, done in every step whose number is divisible by `every`. Steps are numbered
-/// from 1, the worker's first step.
+/// An action of a worker's step, done in every step whose number is divisible by `every`: the number of the
+/// job's step where workers go in step, otherwise of the worker's, from 1.
 struct ScheduledAction {
   ActionKind kind;
   int64_t every = 1;

@@ -126,15 +126,26 @@ std::string text_of(const Holding& holding) {
                      holding.divided);
 }
 
+std::string_view text_of(Update update) {
+  switch (update) {
+    case Update::whole: return "updates all of it";
+    case Update::of_process: return "updates a share of it, as the others of its process";
+    case Update::of_all: return "updates a share of it, and keeps optimizer state of that alone";
+  }
+  return "?";
+}
+
 /// Consecutive ones of which there are as many copies are in one line.
 std::string text_of(const std::vector<Holding>& holdings) {
   std::string text;
   for (auto begin = holdings.begin(); begin != holdings.end();) {
-    const auto end = std::find_if(begin, holdings.end(),
-                                  [&](const Holding& other) { return other.copies != begin->copies; });
+    const auto end = std::find_if(begin, holdings.end(), [&](const Holding& other) {
+      return other.copies != begin->copies || other.update != begin->update;
+    });
     std::vector<std::string> kept;
     for (auto holding = begin; holding != end; ++holding) kept.push_back(text_of(*holding));
-    text += fmt::format("keeps {}, as all of its group {}\n", fmt::join(kept, ", "), begin->copies);
+    text += fmt::format("keeps {}, as all of its group {}; {}\n", fmt::join(kept, ", "), begin->copies,
+                        text_of(begin->update));
     begin = end;
   }
   return text;
@@ -157,8 +168,6 @@ std::string Program::str() const {
   std::string text = fmt::format("program {} of {}, {}", strategy, mesh.str(), text_of(cooperation));
   if (cooperation.work_steps > 1) text += fmt::format(", in pieces of {} batches", cooperation.work_steps);
   text += micro_batches == 0 ? "\n" : fmt::format(", {} micro-batches\n", micro_batches);
-  if (shares_memory) text += "the workers of a process share one memory, and each updates a part of it\n";
-  if (divides_state) text += "optimizer state: of each worker's part of the buckets\n";
   if (!least.layer.empty())
     text +=
         fmt::format("{} needs {} samples of a batch, {} of a part\n", least.layer, least.batch, least.part);
@@ -178,15 +187,13 @@ std::string Program::str() const {
     std::vector<std::string> actions;
     for (const ScheduledAction& scheduled : kind.schedule) actions.push_back(text_of(scheduled));
     text += fmt::format("{}: {}\n", text_of(mesh, workers[k]), fmt::join(actions, ", "));
+    if (kind.home == StateHome::of_process) text += "shares a memory with the workers of its process\n";
     text += text_of(kind.holdings) + text_of(kind.crossings) + kind.gradient.str();
     if (!kind.weight_gradients.nodes().empty()) text += "weight gradients\n" + kind.weight_gradients.str();
-    if (shares_memory) continue;
     text += "update\n" + kind.update.str();
     text += "evaluation\n" + text_of(kind.evaluation_crossings) + kind.evaluation.str();
     text += "prediction\n" + text_of(kind.prediction_crossings) + kind.prediction.str();
   }
-  if (shares_memory)
-    text += "update\n" + update.str() + "evaluation\n" + evaluation.str() + "prediction\n" + prediction.str();
   for (const StoreProgram& store : stores) text += text_of(store);
   return text;
 }

@@ -40,6 +40,13 @@ struct WorkerGroup {
   Axes along;
 };
 
+/// Who updates what several workers keep: each of them the whole of it, in its own memory; or each a share of
+/// every bucket, of what the memory of its process has, or of what all workers together have. Then it keeps
+/// optimizer state only of its share, and processes exchange the updated parameters.
+///
+/// Which bytes a share has, follows from the layout of the memory (Group::shard, Group::part).
+enum class Update : uint8_t { whole, of_process, of_all };
+
 /// What a worker keeps of a parameter, of its gradient and of its optimizer state: the whole, or one of the
 /// parts that the members of a group keep, in the order of their ranks.
 struct Holding {
@@ -49,6 +56,7 @@ struct Holding {
   size_t axis = 0;                   ///< along which it is divided, into nearly equal parts (equal_parts())
   int64_t unit = 1;                  ///< of whose multiples the parts are
   std::string copies = kAllWorkers;  ///< the group whose members keep the same
+  Update update = Update::whole;     ///< the same for all that a worker keeps
 
   bool operator==(const Holding&) const = default;
 };
@@ -80,6 +88,9 @@ struct LeastSamples {
   int64_t part = 1;        ///< of each part of it that a worker computes at once, if it has any
 };
 
+/// Where a worker has what it keeps: in a memory of its own, or in one with all workers of its process.
+enum class StateHome : uint8_t { of_worker, of_process };
+
 /// What a kind of workers runs.
 struct WorkerProgram {
   Graph gradient;
@@ -89,6 +100,7 @@ struct WorkerProgram {
   Graph prediction = {};
   Graph weight_gradients = {};         ///< of a pipeline stage: computed once for the whole batch
   std::vector<Holding> holdings = {};  ///< in their order in the arenas
+  StateHome home = StateHome::of_worker;
   /// Of a pipeline stage: what it sends to and receives from stages of other processes when it runs the
   /// gradient, evaluation and prediction graphs.
   std::vector<Crossing> crossings = {};
@@ -143,12 +155,6 @@ struct Program {
   std::vector<ParameterInfo> parameters;
   std::vector<std::string> metrics;
   Cooperation cooperation = {};
-  /// The workers of a process have what they keep in one memory, and each updates a part of it. Otherwise
-  /// each has its own.
-  bool shares_memory = false;
-  /// With shares_memory: each worker keeps optimizer state only of the part of each bucket that it alone
-  /// updates (Group::part); processes then exchange the updated parameters.
-  bool divides_state = false;
   int64_t micro_batches = 0;  ///< of a pipeline's batch; 0: the workers are replicas, not stages
   /// Of a pipeline: the group whose members are its stages, in their order.
   std::string stage_group = kAllWorkers;

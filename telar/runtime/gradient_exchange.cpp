@@ -6,19 +6,13 @@ namespace telar {
 
 GradientExchange::GradientExchange(const Device& device, const Program& program, const FindGroup& group,
                                    SharedState& state, const StateMemory& home)
-    : device_(device),
-      group_(group(kAllWorkers)),
-      state_(state),
-      home_(home),
-      divides_state_(program.divides_state),
-      arena_(state.gradients.data()) {
+    : device_(device), group_(group(kAllWorkers)), state_(state), home_(home) {
   if (group_ != nullptr) groups_.push_back(group_);
   for (const Bucket& bucket : program.buckets) {
     of_bucket_.push_back(group(bucket.group));
     if (std::ranges::find(groups_, of_bucket_.back()) == groups_.end()) groups_.push_back(of_bucket_.back());
   }
   owned_ = find_owned_ranges();
-  if (state.gradients.size() > 0) return;
   size_t bytes = home_.arena.bytes;
   const bool sums = group_ != nullptr && (program.micro_batches == 0 || !program.buckets.empty());
   if (sums) {
@@ -36,7 +30,7 @@ GradientExchange::GradientExchange(const Device& device, const Program& program,
 
 GradientExchange::Ranges GradientExchange::find_owned_ranges() const {
   if (apart()) return {{0, home_.arena.bytes}};
-  return divides_state_ ? parts_of(home_.buckets, group_) : shards_of(home_.buckets, group_);
+  return updates_parts() ? parts_of(home_.buckets, group_) : shards_of(home_.buckets, group_);
 }
 
 std::span<float> GradientExchange::summed_floats(size_t bucket) const {
@@ -59,8 +53,8 @@ void GradientExchange::start_all() {
 
 void GradientExchange::start_sum(size_t bucket) {
   Group& group = *of_bucket_[bucket];
-  divides_state_ ? group.start_reduce_to_parts(summed_floats(bucket))
-                 : group.start_reduce_scatter(summed_floats(bucket));
+  updates_parts() ? group.start_reduce_to_parts(summed_floats(bucket))
+                  : group.start_reduce_scatter(summed_floats(bucket));
   ++started_;
 }
 
@@ -104,7 +98,7 @@ void GradientExchange::share_parts() {
 void GradientExchange::share_parameters() {
   if (apart()) return;    // each has updated its own
   device_.synchronise();  // others read what it has updated
-  if (divides_state_) share_parts();
+  if (updates_parts()) share_parts();
   std::byte* staging = state_.staging();
   std::byte* parameters = home_.parameters->data();
   const bool staged = staging != nullptr && staging != parameters && !group_->sums_on_device();

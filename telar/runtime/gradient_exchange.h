@@ -23,11 +23,10 @@ namespace telar {
 /// the sums with which this replica updates. A single worker and the stages of a pipeline have nothing to
 /// sum.
 ///
-/// Where workers keep optimizer state only of what they update (Program::divides_state), a bucket is summed
-/// only to the parts that they update.
+/// Where each worker updates a share of its own (Update::of_all), a bucket is summed only to these shares.
 ///
-/// Workers that share no memory (Program::shares_memory) have all gradients in the memory of the group of all
-/// workers. Each updates all that it keeps, so after a sum it has the whole of it, not a shard.
+/// Workers with a memory of their own (StateHome::of_worker) have all gradients in the memory of the group of
+/// all workers. Each updates all that it keeps, so after a sum it has the whole of it, not a shard.
 class GradientExchange {
  public:
   using Ranges = std::vector<std::pair<size_t, size_t>>;
@@ -73,7 +72,8 @@ class GradientExchange {
   Ranges find_owned_ranges() const;
   /// Lets processes exchange the parameters that each alone has updated.
   void share_parts();
-  bool apart() const { return !home_.shared; }
+  bool apart() const { return home_.update == Update::whole; }
+  bool updates_parts() const { return home_.update == Update::of_all; }
   bool has(size_t bucket) const { return home_.buckets[bucket].first < home_.buckets[bucket].second; }
   std::span<float> summed_floats(size_t bucket) const;
   void start_sum(size_t bucket);
@@ -85,7 +85,6 @@ class GradientExchange {
   std::vector<Group*> groups_;  ///< each once
   SharedState& state_;
   const StateMemory& home_;
-  bool divides_state_;           ///< Program::divides_state
   std::unique_ptr<Memory> own_;  ///< for a single worker, or if gradients pass through the host
   std::span<std::byte> summed_;  ///< the group's memory
   std::unique_ptr<PinnedHost> pinned_;

@@ -23,8 +23,8 @@ using PieceOwners = std::map<std::string, std::vector<OwnedPiece>>;
 /// Throws Error (run) when pieces overlap or are missing.
 PieceOwners piece_owners(const Program& program);
 
-/// The byte ranges of the arenas that each process updates, for a program that divides its state
-/// (Program::divides_state).
+/// The byte ranges of the arenas that each process updates, where each worker updates a share of its own
+/// (Update::of_all).
 using PartOwners = std::vector<ByteRanges>;
 
 /// `own`: the ranges of this process. `processes`: null if there is only one, otherwise all of them call

@@ -21,8 +21,7 @@ PipelineExchanges::PipelineExchanges(const Program& program, int64_t process, co
   }
   pipelines_.resize(known.size());
   for (const auto& [pipeline, found] : known)
-    pipelines_[found.first] =
-        std::make_unique<PipelineExchange>(found.second, program.parameters.size(), inputs);
+    pipelines_[found.first] = std::make_unique<PipelineExchange>(found.second, inputs);
 }
 
 PipelineExchange* PipelineExchanges::of(size_t worker) {

@@ -9,14 +9,11 @@
 
 namespace telar {
 
-/// What the stages of one pipeline in this process share, for each of their graphs. Evaluation and prediction
-/// pass through stages that keep their layers; otherwise each stage computes them with the whole model.
+/// What the stages of one pipeline in this process share, for each of their graphs.
 struct PipelineExchange {
-  /// `parameters`: their number. `inputs`: of each sample.
-  PipelineExchange(const StagesHere& here, size_t parameters, const SampleInputs& inputs)
-      : gradient(here, parameters, inputs),
-        evaluation(here, parameters, inputs),
-        prediction(here, parameters, inputs) {}
+  /// `inputs`: of each sample.
+  PipelineExchange(const StagesHere& here, const SampleInputs& inputs)
+      : gradient(here, inputs), evaluation(here, inputs), prediction(here, inputs) {}
 
   StageExchange gradient;
   StageExchange evaluation;
@@ -31,12 +28,6 @@ class PipelineExchanges {
 
   /// Null if the worker is not a stage.
   PipelineExchange* of(size_t worker);
-  /// The number of pipelines, and that of a worker among them.
-  size_t count() const { return pipelines_.size(); }
-  size_t index(size_t worker) const { return pipeline_of_worker_[worker]; }
-  /// The number of stages of a pipeline in all processes; 0 if there is none.
-  size_t stages() const { return pipelines_.empty() ? 0 : pipelines_[0]->gradient.here.count; }
-
   void stop();
   void reset();
 

@@ -65,9 +65,11 @@ PipelineStage::PipelineStage(StepContext& worker, PipelineExchange& exchange)
       link_(worker, exchange.gradient, worker.worker().crossings),
       weight_gradients_(fuse_activations(worker.worker().weight_gradients)),
       in_flight_(schedule_depth(worker.worker().schedule, worker.program().micro_batches)) {
+  if (!worker.device().in_host_memory())
+    throw user_error("the stages of a pipeline run on CPUs, not on {}; choose mirrored to train on GPUs",
+                     worker.device().name());
   link_.add_names(worker.gradient_graph());
   link_.add_names(weight_gradients_);
-  if (worker.shares_memory()) return;
   const WorkerProgram& own = worker.worker();
   evaluation_.emplace(worker, exchange.evaluation, GraphForms{&worker.evaluation_graph(), &own.evaluation},
                       own.evaluation_crossings);
@@ -91,27 +93,6 @@ std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(
 }
 
 double PipelineStage::sum_of_squares() {
-  if (!worker_.shares_memory()) return sum_of_kept_squares();
-  const auto& entries = worker_.home().arena.entries;
-  const auto& owned = worker_.gradients().owned_ranges();
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const bool mine = std::any_of(owned.begin(), owned.end(), [&](const auto& range) {
-      return range.first <= entries[i].offset && entries[i].offset < range.second;
-    });
-    if (!mine) continue;
-    exchange_.squares[i] = worker_.updater().sum_of_squares(
-        worker_.update_bindings(), entries[i].offset, entries[i].offset + align_up(entries[i].layout.bytes));
-  }
-  worker_.did(StepPhase::update, "gradient norm");
-  worker_.group()->barrier();
-  worker_.did(StepPhase::exchange, "sum of norms");
-  double sum = 0;
-  for (const double square : exchange_.squares) sum += square;
-  return sum;
-}
-
-/// The same sum: each parameter's squares come from the stage that keeps it.
-double PipelineStage::sum_of_kept_squares() {
   std::vector<double> squares = kept_squares();
   worker_.did(StepPhase::update, "gradient norm");
   worker_.communicating("sum of norms", [&] {

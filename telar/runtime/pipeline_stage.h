@@ -17,10 +17,8 @@
 
 namespace telar {
 
-/// What a pipeline stage computes with in a step, besides what each worker has. The stage trains its layers
-/// with the whole batch, one micro-batch after another. For evaluation and prediction, a stage that keeps its
-/// layers does the same. One that shares the state with the others works like a replica: the whole model on
-/// its part of the batch.
+/// What a pipeline stage computes with in a step, besides what each worker has: its layers, for the whole
+/// batch, one micro-batch after another. Evaluation and prediction pass through the stages, too.
 ///
 /// Every micro-batch has its own context. The schedule limits how many micro-batches are in flight, that is,
 /// between forward and backward. There is activation memory for this number of contexts.
@@ -46,13 +44,13 @@ class PipelineStage {
   void send(bool forward, size_t micro_batch);
   /// Advances what is being sent, without waiting.
   void poll();
-  /// If the stage keeps its layers: its part of the evaluation of a batch.
+  /// Its part of the evaluation of a batch.
   StagePass& evaluation() { return *evaluation_; }
   /// The same for prediction. Returns the model's output from the first stage of each process, and nothing
   /// from the others.
   std::vector<float> predict(const BatchView& batch);
-  /// Sum of the squares of all gradients of all stages. Adds up parameter by parameter in arena order, so the
-  /// result does not depend on the cuts.
+  /// Sum of the squares of all gradients of all stages. Each parameter's squares come from the stage that
+  /// keeps it, and are added up in the order of the parameters, so the result does not depend on the cuts.
   double sum_of_squares();
 
   /// Upper limit for the intervals of a step, if running the gradient graph once takes `of_graph`.
@@ -89,7 +87,6 @@ class PipelineStage {
   void set_micro_batch_inputs();
   void clear_sums();
   void run_micro_batch(MicroBatch& micro_batch, Phase phase, StepPhase direction);
-  double sum_of_kept_squares();
   /// Squares of the gradients of what this stage keeps, by parameter; of a divided one, of all its pieces.
   std::vector<double> kept_squares();
   void add_of_members(Group& group, std::vector<double>& values);

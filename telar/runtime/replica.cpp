@@ -54,7 +54,7 @@ StepResult Replica::finished() {
 std::vector<double> Replica::evaluate(const BatchView& part) {
   StepMetrics& metrics = context_.metrics();
   metrics.clear();
-  if (passes_on()) {
+  if (context_.stage() != nullptr) {
     if (part.size > 0 || !part.rows.empty()) context_.stage()->evaluation().run(part);
   } else if (context_.graphs().runs(CompiledGraphs::Purpose::evaluation, part)) {
     Context& graph = context_.graphs().context(CompiledGraphs::Purpose::evaluation, part);
@@ -67,7 +67,7 @@ std::vector<double> Replica::evaluate(const BatchView& part) {
 }
 
 std::vector<float> Replica::predict(const BatchView& part) {
-  if (passes_on())
+  if (context_.stage() != nullptr)
     return part.size > 0 || !part.rows.empty() ? context_.stage()->predict(part) : std::vector<float>();
   if (!context_.graphs().runs(CompiledGraphs::Purpose::prediction, part)) return {};
   Context& graph = context_.graphs().context(CompiledGraphs::Purpose::prediction, part);

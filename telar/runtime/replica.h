@@ -61,8 +61,6 @@ class Replica {
     std::unique_ptr<Action> action;
   };
 
-  /// Whether the worker is a stage with a part of the model's layers, also in evaluation and prediction.
-  bool passes_on() const { return context_.stage() != nullptr && !context_.shares_memory(); }
   void run_schedule(const StepRequest& request);
   /// Computes the gradients of a step again, without consequences.
   void compute_again(const StepRequest& request);

@@ -137,10 +137,9 @@ class Session::Impl {
   Impl(Program program, const Cluster& cluster, SessionOptions options)
       : program_(std::move(program)),
         options_(std::move(options)),
-        speeds_(starting_shares(options_, cluster, options_.measured_shares || staged()),
-                options_.measured_shares, on_gpus(cluster),
-                {.micro_batches = program_.micro_batches,
-                 .stages = staged() ? program_.mesh.size(kStageAxis) : 0},
+        speeds_(starting_shares(options_, cluster, options_.measured_shares), options_.measured_shares,
+                on_gpus(cluster),
+                {.micro_batches = program_.micro_batches, .stages = program_.mesh.size(kStageAxis)},
                 program_.least.part),
         process_(cluster.process),
         groups_(program_, process_, options_.processes),
@@ -152,15 +151,13 @@ class Session::Impl {
       throw run_error("the program has {} workers in a process, but there are {} devices",
                       program_.mesh.of_process(), cluster.devices.size());
     options_.warn = warn_once(std::move(options_.warn));
+    const int64_t first_share = shares_of(program_, process_).begin;
+    for (int64_t w = 0; w < program_.mesh.of_process(); ++w)
+      share_of_.push_back(static_cast<size_t>(share_of(program_, number_of(0) + w) - first_share));
     std::vector<std::unique_ptr<Device>> devices;
-    for (const DeviceSpec& device : cluster.devices) {
-      devices.push_back(make_device(device));
-      if (staged() && !devices.back()->in_host_memory())
-        throw user_error("the stages of a pipeline run on CPUs, not on {}; choose mirrored to train on GPUs",
-                         devices.back()->name());
-    }
+    for (const DeviceSpec& device : cluster.devices) devices.push_back(make_device(device));
     on_each([&](int rank) { devices[static_cast<size_t>(rank)]->enter(); });
-    if (!staged()) join_gpus(devices);
+    join_gpus(devices);
     make_replicas(std::move(devices));
     allocate();
     on_each([&](int rank) { replica(rank).attach(state_); });
@@ -168,10 +165,11 @@ class Session::Impl {
     ByteRanges parts;
     for (const auto& replica : replicas_)
       parts.insert(parts.end(), replica->owned_ranges().begin(), replica->owned_ranges().end());
-    if (program_.divides_state) part_owners_ = part_owners(parts, options_.processes);
+    if (updates_parts()) part_owners_ = part_owners(parts, options_.processes);
   }
 
-  bool staged() const { return program_.micro_batches > 0; }
+  /// Whether optimizer state is kept only where it is updated.
+  bool updates_parts() const { return state_.memories.front()->update == Update::of_all; }
   /// Among all workers, of a replica of this process.
   int64_t number_of(size_t replica) const {
     return program_.mesh.first_of(process_) + static_cast<int64_t>(replica);
@@ -217,37 +215,25 @@ class Session::Impl {
     });
   }
 
-  /// Whether evaluation and prediction pass through stages that keep their layers.
-  bool passes_on() const { return staged() && !program_.shares_memory; }
-
-  /// The samples of a training batch for each worker: a replica's part, or its pipeline's for a stage.
-  std::vector<BatchView> training_parts(const BatchView& batch) {
-    return staged() ? parts_of_pipelines(batch) : split(batch);
-  }
-
-  std::vector<BatchView> parts_of_pipelines(const BatchView& batch) {
-    const std::vector<double> equal(pipelines_.count(), 1.0);
-    auto parts = split_batch(batch, inputs_, equal, program_.least.part);
-    mark(parts);
-    std::vector<BatchView> of_workers;
-    for (size_t w = 0; w < replicas_.size(); ++w) of_workers.push_back(parts[pipelines_.index(w)]);
-    set_rows(of_workers, batch);
-    return of_workers;
-  }
-
+  /// The samples of a batch for each worker: those of its share. Workers with the same share, such as the
+  /// stages of a pipeline, have the same samples.
   std::vector<BatchView> split(const BatchView& batch) {
-    if (passes_on()) return parts_of_pipelines(batch);
-    auto parts = split_batch(batch, inputs_, speeds_.shares(), program_.least.part);
-    mark(parts);
+    auto shares = split_batch(batch, inputs_, weights(), program_.least.part);
+    for (size_t s = 0; s < shares.size(); ++s) {  // GPUs need not know whether there is a NaN or infinity
+      const auto worker = std::ranges::find(share_of_, s) - share_of_.begin();
+      if (replicas_[static_cast<size_t>(worker)]->device().in_host_memory())
+        shares[s].non_finite = !non_finite_parameters_.empty() || has_non_finite(shares[s], inputs_);
+    }
+    std::vector<BatchView> parts;
+    for (const size_t share : share_of_) parts.push_back(shares[share]);
     set_rows(parts, batch);
     return parts;
   }
 
-  /// Notes which parts have a NaN or infinity, or all if a parameter has one. GPUs need not know.
-  void mark(std::vector<BatchView>& parts) {
-    for (size_t p = 0; p < parts.size(); ++p)
-      if (staged() || replicas_[p]->device().in_host_memory())
-        parts[p].non_finite = !non_finite_parameters_.empty() || has_non_finite(parts[p], inputs_);
+  /// The sizes of the shares of this process, in proportion: by the speed of the workers, if each has one.
+  std::vector<double> weights() const {
+    const size_t shares = std::ranges::max(share_of_) + 1;
+    return shares == share_of_.size() ? speeds_.shares() : std::vector<double>(shares, 1.0);
   }
 
   /// Throws Error (user) if a worker would take statistics of fewer samples than Program::least.
@@ -287,7 +273,7 @@ class Session::Impl {
   }
 
   StepResult train(const BatchView& batch, const StepInputs& inputs, int64_t samples) {
-    const auto parts = training_parts(batch);
+    const auto parts = split(batch);
     require_least(batch, parts);
     const auto start = std::chrono::steady_clock::now();
     begin_phases(replicas_, inputs.waited_since.value_or(start), start);
@@ -317,6 +303,8 @@ class Session::Impl {
   SharedState state_;
   PieceOwners owners_;
   PartOwners part_owners_;
+  /// Of each worker, the number of its share of a batch among those of this process.
+  std::vector<size_t> share_of_;
   std::vector<std::vector<int64_t>> rows_;       ///< of the current batch, for each worker
   int64_t rows_samples_ = -1;                    ///< for which rows_ are
   std::set<std::string> non_finite_parameters_;  ///< that may have a NaN or infinity
@@ -350,26 +338,21 @@ class Session::Impl {
   /// that share a memory; each stage chooses those of its own, and so does each worker with a memory of its
   /// own, for equal numbers of samples, so that what all keep whole lies in memory alike.
   std::vector<SharedState::Layouts> wanted_layouts() {
-    // A stage's gradient graph covers only a micro-batch.
-    const Graph& whole = staged() ? program_.evaluation : program_.gradient_graph();
-    const int64_t shares = staged() ? shares_of(program_) : processes();
-    const int64_t step = options_.typical_batch > 0 ? options_.typical_batch : whole.batch() / shares;
-    const int64_t batch = std::max<int64_t>(1, step);
-    const auto parts = split_by_shares(batch, speeds_.shares(), program_.least.part);
-    const int64_t part = std::max<int64_t>(1, parts[0]);
-    const bool apart = !program_.shares_memory;
+    const BatchShare share = shares_of(program_, process_);
+    const int64_t usual = program_.evaluation.batch() * (share.end - share.begin) / share.of;
+    const int64_t batch = std::max<int64_t>(1, options_.typical_batch > 0 ? options_.typical_batch : usual);
+    const int64_t part = std::max<int64_t>(1, split_by_shares(batch, weights(), program_.least.part)[0]);
+    const bool shared = program_.worker(number_of(0)).home == StateHome::of_process;
     std::vector<SharedState::Layouts> wanted(replicas_.size());
     on_each([&](int rank) {
-      if (!staged() && !apart && rank > 0) return;
+      if (shared && rank > 0) return;
       const auto w = static_cast<size_t>(rank);
       const std::vector<int64_t> rows(
           program_.batch_group.empty() ? 0 : members_of(program_, program_.batch_group, number_of(w)).size(),
           part);
-      const auto layouts = replica(rank).wanted_layouts(staged() ? batch : part, rows);
+      const auto layouts = replica(rank).wanted_layouts(part, rows);
       wanted[w].insert(layouts.begin(), layouts.end());
     });
-    if (staged() && !apart)
-      for (size_t w = 1; w < wanted.size(); ++w) wanted[0].insert(wanted[w].begin(), wanted[w].end());
     return wanted;
   }
 
@@ -462,7 +445,7 @@ std::string Session::find_non_finite(const BatchView& batch, const StepInputs& i
       return fmt::format("parameter '{}' (from an earlier update)", parameter.name);
     }
   }
-  auto parts = impl_->training_parts(batch);
+  auto parts = impl_->split(batch);
   for (BatchView& part : parts) part.non_finite = true;  // its first NaN, not the first that is not hidden
   auto found = impl_->from_each(
       [&](int rank) { return impl_->replica(rank).find_non_finite(part(parts, rank), inputs); });
@@ -472,11 +455,11 @@ std::string Session::find_non_finite(const BatchView& batch, const StepInputs& i
 }
 
 std::vector<OperationTime> Session::profile(const BatchView& batch, const StepInputs& inputs) {
-  const auto parts = impl_->training_parts(batch);
+  const auto parts = impl_->split(batch);
   const auto times =
       impl_->from_each([&](int rank) { return impl_->replica(rank).profile(part(parts, rank), inputs); });
   std::vector<OperationTime> all = times[0];
-  for (size_t s = 1; impl_->staged() && s < times.size(); ++s)
+  for (size_t s = 1; impl_->program_.mesh.size(kStageAxis) > 1 && s < times.size(); ++s)
     all.insert(all.end(), times[s].begin(), times[s].end());
   return all;
 }
@@ -486,7 +469,7 @@ void Session::record_phases(int64_t steps) {
 }
 
 std::vector<TraceRow> Session::trace(std::chrono::steady_clock::time_point zero) const {
-  return trace_of(impl_->replicas_, impl_->staged() ? "stage" : "replica", zero);
+  return trace_of(impl_->replicas_, program().micro_batches > 0 ? "stage" : "replica", zero);
 }
 
 void Session::write_state(const StateName& name, std::span<const float> values) {
@@ -509,11 +492,7 @@ SessionMemory Session::memory() const {
     memory.parameter_bytes += one->arena.bytes;
     for (const auto& state : one->states) memory.optimizer_bytes += state->size();
   }
-  if (impl_->staged() && !impl_->passes_on()) {
-    memory.gradient_bytes = impl_->state_.arena().bytes;
-  } else {
-    for (const auto& replica : impl_->replicas_) memory.gradient_bytes += replica->home().arena.bytes;
-  }
+  for (const auto& replica : impl_->replicas_) memory.gradient_bytes += replica->home().arena.bytes;
   memory.parameter_bytes += memory.gradient_bytes + memory.optimizer_bytes;
   for (const auto& replica : impl_->replicas_) memory.activation_bytes += replica->activation_bytes();
   return memory;
@@ -530,7 +509,7 @@ std::string Session::strategy() const { return program().strategy; }
 const std::vector<std::string>& Session::metric_names() const { return program().metrics; }
 std::vector<StateName> Session::state_names() const { return telar::state_names(program()); }
 bool Session::state_is_divided() const {
-  return impl_->options_.processes != nullptr && (!impl_->owners_.empty() || program().divides_state);
+  return impl_->options_.processes != nullptr && (!impl_->owners_.empty() || impl_->updates_parts());
 }
 Shape Session::state_shape(const StateName& name) const { return telar::state_shape(program(), name); }
 std::vector<float> Session::read_state(const StateName& name) const { return impl_->tensors().read(name); }
@@ -544,7 +523,7 @@ std::optional<MixedSpeed> Session::mixed_speed() const { return impl_->speeds_.m
 std::optional<Bubble> Session::bubble() const {
   std::optional<Bubble> bubble = impl_->speeds_.bubble();
   Processes* processes = impl_->options_.processes;
-  if (!bubble || processes == nullptr || !impl_->staged()) return bubble;
+  if (!bubble || processes == nullptr) return bubble;
   double sum = 0;
   for (const std::string& measured : processes->gather(fmt::format("{}", bubble->measured)))
     sum += std::stod(measured);

@@ -67,7 +67,8 @@ void SharedState::add_memory(const Program& program, int64_t worker, const Devic
   auto memory = std::make_unique<StateMemory>();
   memory->device = &device;
   memory->kept = kept_by(program, worker);
-  memory->shared = program.shares_memory;
+  memory->shared = program.worker(worker).home == StateHome::of_process;
+  memory->update = program.worker(worker).holdings.front().update;
   std::vector<std::pair<std::string, TensorLayout>> ordered;
   for (const auto& [piece, copies] : memory->kept) ordered.emplace_back(piece.variable, layout_of(piece));
   memory->arena = ArenaLayout::pack(ordered);
@@ -83,7 +84,7 @@ void SharedState::add_memory(const Program& program, int64_t worker, const Devic
   }
   if (program.buckets.empty()) memory->buckets.emplace_back(0, memory->arena.bytes);
   ByteRanges kept{{0, memory->arena.bytes}};
-  if (program.divides_state) {
+  if (memory->update == Update::of_all) {
     kept.clear();
     for (const Group* group : groups) {
       const ByteRanges parts = parts_of(memory->buckets, group);
@@ -98,7 +99,7 @@ void SharedState::add_memory(const Program& program, int64_t worker, const Devic
   memories.push_back(std::move(memory));
 }
 
-void SharedState::allocate(const Program& program, int64_t first_worker,
+void SharedState::allocate(const Program& program, int64_t number_of_first,
                            const std::vector<const Device*>& devices, const std::vector<Layouts>& layouts,
                            const std::vector<const Group*>& groups) {
   slots = state_slots(program.update);
@@ -108,31 +109,30 @@ void SharedState::allocate(const Program& program, int64_t first_worker,
       return wanted != of.end() ? wanted->second : device->plain_layout(piece.piece_shape());
     };
   };
-  if (!program.shares_memory) {
+  if (program.worker(number_of_first).home == StateHome::of_worker) {
     for (size_t w = 0; w < devices.size(); ++w) {
-      add_memory(program, first_worker + static_cast<int64_t>(w), *devices[w], wanted_by(w), groups);
+      add_memory(program, number_of_first + static_cast<int64_t>(w), *devices[w], wanted_by(w), groups);
       memory_of_worker_.push_back(w);
     }
     return;
   }
   std::map<std::string, size_t> first;  // worker of each memory
   for (size_t w = 0; w < devices.size(); ++w) {
-    const int64_t number = first_worker + static_cast<int64_t>(w);
-    if (kept_by(program, number) != kept_by(program, first_worker))
-      throw run_error("workers {} and {} share a memory, but do not keep the same", first_worker, number);
+    const int64_t number = number_of_first + static_cast<int64_t>(w);
+    if (kept_by(program, number) != kept_by(program, number_of_first))
+      throw run_error("workers {} and {} share a memory, but do not keep the same", number_of_first, number);
     first.try_emplace(devices[w]->memory_name(), w);
   }
   for (const auto& [name, w] : first) {
     const Device& device = *devices[w];
     const auto plain = [&](const Piece& piece) { return device.plain_layout(piece.piece_shape()); };
-    add_memory(program, first_worker + static_cast<int64_t>(w), device,
+    add_memory(program, number_of_first + static_cast<int64_t>(w), device,
                first.size() == 1 ? LayoutOf(wanted_by(0)) : plain, groups);
   }
   for (const Device* device : devices) {
     const auto place = first.find(device->memory_name());
     memory_of_worker_.push_back(static_cast<size_t>(std::distance(first.begin(), place)));
   }
-  if (program.micro_batches > 0) gradients = Buffer(arena().bytes);
   const bool host = std::any_of(memories.begin(), memories.end(),
                                 [](const auto& memory) { return memory->in_host_memory(); });
   if (memories.size() > 1 && !host) staging_ = Buffer(arena().bytes);

@@ -41,7 +41,7 @@ struct StateSlice {
 };
 
 /// The state in one memory, the host's or a GPU's: of all workers that compute there, or of one worker
-/// (Program::shares_memory).
+/// (StateHome).
 struct StateMemory {
   const Device* device = nullptr;  ///< a device that computes in it
   /// Offsets and sizes are the same in all memories; of workers that share none, of what all keep whole.
@@ -50,10 +50,11 @@ struct StateMemory {
   /// keep. Without buckets, one range for everything.
   ByteRanges buckets;
   std::vector<KeptPiece> kept;  ///< by its workers, in the order of the arena
-  bool shared = false;          ///< Program::shares_memory
+  bool shared = false;          ///< StateHome::of_process
+  Update update = Update::whole;
   std::unique_ptr<Memory> parameters;
   /// Memory of each slot of optimizer state: its slices one after the other. There is one slice, the whole
-  /// arena, unless the program divides its state (Program::divides_state).
+  /// arena, unless each worker keeps only that of its share (Update::of_all).
   std::vector<std::unique_ptr<Memory>> states;
   std::vector<StateSlice> slices;  ///< ascending
 
@@ -70,7 +71,6 @@ struct StateMemory {
 struct SharedState {
   std::vector<std::string> slots;  ///< of optimizer state
   std::vector<std::unique_ptr<StateMemory>> memories;
-  Buffer gradients;  ///< for a pipeline: each stage fills its own part; replicas have their own
   using Layouts = std::map<std::string, TensorLayout>;  ///< of parameters, by name
 
   /// Allocates everything in the memory of each of these devices, one for each worker of this process, of

@@ -41,22 +41,15 @@ struct StagesHere {
   bool all() const { return begin == 0 && end == count; }
 };
 
-/// What the stages of a pipeline in one process share in addition to the state: the values that pass from
-/// stage to stage, and each stage's progress.
+/// What the stages of a pipeline in one process share: the values that pass from stage to stage, and each
+/// stage's progress.
 class StageExchange {
  public:
-  StageExchange(const StagesHere& stages, size_t parameters, SampleInputs of_samples)
-      : here(stages),
-        inputs(std::move(of_samples)),
-        squares(parameters),
-        forward(stages.count),
-        backward(stages.count) {}
+  StageExchange(const StagesHere& stages, SampleInputs of_samples)
+      : here(stages), inputs(std::move(of_samples)), forward(stages.count), backward(stages.count) {}
 
   const StagesHere here;
   const SampleInputs inputs;  ///< of all stages
-  /// If the stages share their state: the sum of the squares of each parameter's gradient, written by the
-  /// stage that updates the parameter's beginning.
-  std::vector<double> squares;
 
   /// Names of the values that stages of this process deliver or read.
   std::set<std::string> names;

@@ -27,11 +27,11 @@ std::vector<float> StateTensors::read(const StateName& name) const {
   const MemoryAt at = [&](const Replica& replica, size_t offset) {
     return memory_at(replica.home(), place, offset);
   };
-  if (!program_.shares_memory) return from_pieces(place.parameter, at);
-  // Optimizer state is valid only where it is updated; parameters are valid everywhere.
-  if (place.state && (state_.memories.size() > 1 || program_.divides_state))
-    return together(place.parameter, at);
   const StateMemory& memory = *state_.memories.front();
+  if (!memory.shared) return from_pieces(place.parameter, at);
+  // Optimizer state is valid only where it is updated; parameters are valid everywhere.
+  if (place.state && (state_.memories.size() > 1 || memory.update == Update::of_all))
+    return together(place.parameter, at);
   const ArenaLayout::Entry& entry = memory.arena.find(place.parameter);
   std::vector<float> values(static_cast<size_t>(shape(name).elements()));
   memory.device->read(entry.layout, memory_at(memory, place, entry.offset), values);
@@ -100,7 +100,7 @@ std::vector<float> StateTensors::read_gradient(const std::string& parameter) con
   const MemoryAt gradients = [](const Replica& replica, size_t offset) {
     return replica.gradients() + offset;
   };
-  return program_.shares_memory ? together(parameter, gradients) : from_pieces(parameter, gradients);
+  return state_.memories.front()->shared ? together(parameter, gradients) : from_pieces(parameter, gradients);
 }
 
 std::vector<float> StateTensors::together(const std::string& parameter, const MemoryAt& at) const {

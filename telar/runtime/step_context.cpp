@@ -101,7 +101,10 @@ WorkerStep StepContext::end_step() {
 }
 
 bool StepContext::is_due(const ScheduledAction& scheduled) const {
-  return scheduled.after_work ? request_.inputs.completes_work : request_.number % scheduled.every == 0;
+  if (scheduled.after_work) return request_.inputs.completes_work;
+  // Workers in step count the steps of the job, so that one that is done again or resumed shifts nothing.
+  const bool together = program_.cooperation.kind == Cooperation::Kind::lockstep;
+  return (together ? request_.inputs.step : request_.number) % scheduled.every == 0;
 }
 
 bool StepContext::is_due(ActionKind kind) const {
@@ -144,14 +147,14 @@ void StepContext::finish_sums() {
 
 double StepContext::sum_of_squares(Group* group) {
   if (stage_) return stage_->sum_of_squares();
-  if (!shares_memory()) return sum_of_pieces();
+  if (home_->update == Update::whole) return sum_of_pieces();
   double sum = 0;
   for (const auto& [begin, end] : gradients_->owned_ranges())
     sum += updater_->sum_of_squares(update_bindings_, begin, end);
   did(StepPhase::update, "gradient norm");
   if (group == nullptr) return sum;
   communicating("sum of norms", [&] {
-    sum = program_.divides_state ? sum_over_members(*group, sum) : group->sum_over_shards(sum);
+    sum = home_->update == Update::of_all ? sum_over_members(*group, sum) : group->sum_over_shards(sum);
   });
   return sum;
 }

@@ -150,7 +150,6 @@ class StepContext final : public HostOperations {
   void finish_sums();
   /// Sum of the squares of all gradients of the group's workers.
   double sum_of_squares(Group* group);
-  bool shares_memory() const { return program_.shares_memory; }
   /// Records what the worker has done since the previous record.
   void did(StepPhase phase, const char* what) {
     if (timeline_ != nullptr) timeline_->did(phase, what);

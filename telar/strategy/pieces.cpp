@@ -61,10 +61,11 @@ std::vector<Holding> holdings_of(const Program& program, const Divisions& divisi
   return holdings;
 }
 
-void share_memory(Program& program) {
-  program.shares_memory = true;
+void share_memory(Program& program, Update update) {
   for (WorkerProgram& kind : program.kinds) {
+    kind.home = StateHome::of_process;
     kind.holdings = holdings_of(program);
+    for (Holding& holding : kind.holdings) holding.update = update;
     kind.update = program.update;
     kind.evaluation = program.evaluation;
     kind.prediction = program.prediction;

@@ -33,8 +33,8 @@ using Divisions = std::map<std::string, Division>;
 std::vector<Holding> holdings_of(const Program& program, const Divisions& divisions = {},
                                  const std::string& divided = {}, const std::string& copies = kAllWorkers);
 
-/// Lets the workers of a process keep all parameters, whole, in one memory (Program::shares_memory), and
-/// gives them the graphs of the whole step. Call it when the program has its workers.
-void share_memory(Program& program);
+/// Lets the workers of a process keep all parameters, whole, in one memory, and gives them the graphs of the
+/// whole step. Call it when the program has its kinds.
+void share_memory(Program& program, Update update = Update::of_process);
 
 }  // namespace telar

@@ -197,8 +197,11 @@ class StageProgram {
 
   Program make() {
     program_.micro_batches = options_.micro_batches;
-    program_.groups = {{kDataGroup, {kDataAxis}}, {kStages, {kStageAxis}}};
-    program_.stage_group = kStages;
+    program_.groups = {{kDataGroup, {kDataAxis}}};
+    if (grid_.workers() > grid_.stages) {
+      program_.groups.push_back({kStages, {kStageAxis}});
+      program_.stage_group = kStages;
+    }
     if (grid_.model > 1) {
       program_.groups.push_back({kModelGroup, {kModelAxis}});
       program_.groups.push_back({kPeers, {kDataAxis, kModelAxis}});
@@ -326,31 +329,6 @@ int64_t micro_batches_of(const Attributes& options, int64_t stages, const Traini
   if (given > 0) return given;
   if (layer_with_vector_norm(step.gradient).empty()) return 4 * stages;
   return std::clamp<int64_t>(step.gradient.batch() / shares / kSamples, 1, 4 * stages);
-}
-
-Program pipeline_program(const TrainingStep& step, const Cluster& cluster, int64_t micro_batches,
-                         const std::vector<OperationCost>& costs) {
-  const StageCuts cuts(step);
-  const auto stages = static_cast<int>(cluster.devices.size());
-  const std::vector<double> nothing(step.gradient.nodes().size(), 0.0);
-  const std::vector<int> threads = threads_of_stages(cluster, {.stages = stages});
-  const std::vector<StageGraphs> parts = graphs_of(
-      step, cut(step, cuts, cuts.places(), nothing, threads, micro_batches, costs), stages, micro_batches);
-  Program program = program_of(step, "pipeline");
-  program.mesh = Mesh({{kStageAxis, stages}}, 1);
-  program.micro_batches = micro_batches;
-  for (int s = 0; s < stages; ++s) {
-    const StageGraphs& mine = parts[static_cast<size_t>(s)];
-    std::vector<ScheduledAction> schedule = one_forward_one_backward(s, stages, micro_batches);
-    schedule.push_back(action::weight_gradients());
-    for (const ScheduledAction& last : end_of_step()) schedule.push_back(last);
-    program.kinds.push_back({.gradient = mine.micro_batch,
-                             .schedule = std::move(schedule),
-                             .weight_gradients = mine.weight_gradients});
-    program.kind_of_worker.push_back(static_cast<size_t>(s));
-  }
-  share_memory(program);
-  return program;
 }
 
 Program stage_program(const std::string& strategy, const TrainingStep& step, const Cluster& cluster,

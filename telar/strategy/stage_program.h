@@ -18,21 +18,15 @@ Option micro_batches_option();
 int64_t micro_batches_of(const Attributes& options, int64_t stages, const TrainingStep& step,
                          int64_t shares = 1);
 
-/// The program of one pipeline in one process. Its stages share all parameters, and each updates an equal
-/// part of them.
-Program pipeline_program(const TrainingStep& step, const Cluster& cluster, int64_t micro_batches,
-                         const std::vector<OperationCost>& costs);
-
 struct StageOptions {
   int64_t micro_batches = 1;
   size_t bucket_bytes = 0;            ///< of the gradients that workers sum
   std::vector<SplitRule> split = {};  ///< of a grid whose workers divide layers
 };
 
-/// The program of pipelines whose stages keep what they train, and so may be in several processes. Each stage
-/// updates its layers, and computes them in evaluation and prediction; values pass to the next process in
-/// messages. Workers with the same layers (and pieces) are the group "data", the stages of one pipeline the
-/// group "stages".
+/// The program of pipelines whose stages keep what they train. Each stage updates its layers, and computes
+/// them in evaluation and prediction; values pass to the next process in messages. Workers with the same
+/// layers (and pieces) are the group "data", the stages of one pipeline the group "stages".
 ///
 /// With `model` above 1, there is a pipeline for each m. Layers chosen by choose_splits() are divided over
 /// the group "model": the workers of one stage, each with samples of its own. Values pass between stages only

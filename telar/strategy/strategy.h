@@ -37,7 +37,7 @@ struct StrategyType {
   std::string summary;             ///< what it does, as a phrase after its name
   std::string worker = "replica";  ///< what it calls one of its workers
   std::string count;               ///< the option that scales the number of workers; empty: there is one
-  bool divides_state = false;      ///< processes keep only parts of the state, at best an equal share each
+  bool keeps_parts = false;        ///< processes keep only parts of the state, at best an equal share each
   bool uses_servers = false;       ///< workers are processes that exchange through parameter servers
   bool elastic = false;            ///< the number of workers may change while they train
   bool on_gpus = true;

@@ -116,6 +116,7 @@ class Verifier {
                         worker_text(mesh_, first), worker_text(mesh_, worker));
     }
     check_sum(*rule, copies);
+    check_update(*rule, first);
   }
 
   void check_division(const Holding& holding) const {
@@ -127,10 +128,8 @@ class Verifier {
           holding.variable, extent, holding.axis, parts, holding.unit);
   }
 
-  /// Every worker adds the gradient of its samples, so those that keep the same need the sum of all. Workers
-  /// that share a memory as pipeline stages fill each its part of one gradient.
+  /// Every worker adds the gradient of its samples, so those that keep the same need the sum of all.
   void check_sum(const Holding& holding, const Axes& copies) const {
-    if (program_.shares_memory && program_.micro_batches > 0) return;
     if (mesh_.size(copies) == 1 || !program_.update.has(ValueKind::gradient, holding.variable)) return;
     const auto bucket = std::ranges::find_if(program_.buckets, [&](const Bucket& candidate) {
       return std::ranges::find(candidate.parameters, holding.variable) != candidate.parameters.end();
@@ -145,6 +144,21 @@ class Verifier {
         throw run_error("the gradient of '{}' is summed over '{}', but kept by all of '{}'", holding.variable,
                         bucket->group, holding.copies);
     }
+  }
+
+  /// Shares are of a memory that several workers have in common, whole.
+  void check_update(const Holding& holding, int64_t worker) const {
+    const WorkerProgram& kind = program_.worker(worker);
+    if (holding.update != kind.holdings.front().update)
+      throw run_error("{} updates '{}' and '{}' by different rules", worker_text(mesh_, worker),
+                      kind.holdings.front().variable, holding.variable);
+    const bool shared = kind.home == StateHome::of_process;
+    if (shared != (holding.update != Update::whole))
+      throw run_error("'{}' is updated {}, but kept in a memory of {}", holding.variable,
+                      shared ? "whole" : "by shares", shared ? "the process" : "the worker");
+    if (shared && (!holding.divided.empty() || mesh_.size(program_.along(holding.copies)) != mesh_.workers()))
+      throw run_error("'{}' is in the memory of a process, but not kept whole by all workers",
+                      holding.variable);
   }
 
   const Holding* holding_of(int64_t worker, const std::string& variable) const {

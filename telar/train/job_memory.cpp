@@ -76,7 +76,7 @@ JobMemory job_memory(const Job& job, const SampleSpec& spec, int processes) {
   memory.batches = product_of({batch, job.data.threads != 0 ? job.data.prefetch + 1 : 1});
   const StrategyType& strategy = type_of(job.strategy);
   memory.least_state = memory.state;
-  if (strategy.divides_state) memory.least_state /= processes;  // at best, all of it is divided among them
+  if (strategy.keeps_parts) memory.least_state /= processes;  // at best, all of it is divided among them
   // The replicas of one process divide a batch; with other strategies and more processes, a process computes
   // less at a time.
   const bool whole_batch = processes == 1 && (strategy.count.empty() || workers_of(job.strategy).unequal);

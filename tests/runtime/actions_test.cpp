@@ -51,6 +51,17 @@ TEST(Actions, AreDoneInTheStepsOfTheirPeriod) {
   }
 }
 
+TEST(Actions, CountTheStepsOfTheJobNotOfTheWorker) {
+  ScheduledAction update = action::update_shard();
+  update.every = 3;
+  auto resumed = session_with({action::compute_gradient(), update});
+  for (int64_t step = 2; step <= 6; ++step) {
+    const auto before = resumed->read_state("fc1.weight");
+    train(*resumed, step);
+    EXPECT_EQ(resumed->read_state("fc1.weight") == before, step % 3 != 0) << "step " << step;
+  }
+}
+
 TEST(Actions, OfAGroupOfOneChangeNothing) {
   auto plain = session_with({action::compute_gradient(), action::update_shard()});
   auto alone =

@@ -12,7 +12,7 @@ class WaitForAll final : public Action {
   void run(StepContext& context) override {
     // Members whose devices sum update everything themselves, so ahead there is nobody to wait for.
     if (group_ == nullptr || context.request().ahead) return;
-    if (!context.shares_memory() || context.program().divides_state) agree(context);
+    if (context.home().update != Update::of_process) agree(context);
     context.communicating("barrier", [&] { context.gradients().share_parameters(); });
   }
   bool may_run_ahead(const StepContext& /*context*/) const override { return sums_ahead(group_); }

@@ -58,7 +58,7 @@ void register_hybrid(StrategyRegistry& registry) {
       "data parallel over groups of workers, each of which divides layers among its workers, or is a pipeline, or a pipeline of such groups";
   type.worker = "worker";
   type.count = "data";
-  type.divides_state = true;
+  type.keeps_parts = true;
   type.on_gpus = false;
   type.options = {
       {.name = "data",

@@ -15,14 +15,12 @@ int64_t stages_in(const Cluster& cluster) {
 /// normalisation uses the statistics of each micro-batch. Its running averages equal those of mirrored with
 /// one replica per micro-batch.
 ///
-/// In one process the stages share the parameters, and each updates an equal part of them once per step. In
-/// several processes each stage keeps the parameters that it trains.
+/// Each stage keeps the parameters that it trains.
 Program pipelined(const TrainingStep& step, const Cluster& cluster, const Attributes& options,
                   const std::vector<OperationCost>& costs) {
   const int64_t stages = stages_in(cluster);
   if (stages == 0) throw user_error("strategy 'pipeline' needs at least 1 stage");
   const int64_t parts = micro_batches_of(options, stages, step);
-  if (cluster.processes == 1) return pipeline_program(step, cluster, parts, costs);
   return stage_program("pipeline", step, cluster, {.stages = stages}, {.micro_batches = parts}, costs);
 }
 

@@ -84,7 +84,7 @@ Program sharded_program(const TrainingStep& step, const Cluster& cluster, const 
                         const std::vector<OperationCost>& /*costs*/) {
   if (options.integer("stage") == 1) {
     Program program = data_parallel_program("sharded", step, cluster, options);
-    program.divides_state = true;
+    share_memory(program, Update::of_all);
     return program;
   }
   Program program = program_of(step, "sharded");
@@ -102,7 +102,7 @@ void register_sharded(StrategyRegistry& registry) {
   type.summary =
       "data parallel like mirrored, but the replicas divide the optimizer state, gradients and parameters";
   type.count = "replicas";
-  type.divides_state = true;
+  type.keeps_parts = true;
   type.on_gpus = false;
   type.options = {
       {.name = "stage",

@@ -19,7 +19,7 @@ void register_tensor(StrategyRegistry& registry) {
   type.summary = "layers with many weights are divided among the workers, which have a share of every batch";
   type.worker = "worker";
   type.count = "ways";
-  type.divides_state = true;
+  type.keeps_parts = true;
   type.on_gpus = false;
   type.options = {{.name = "ways",
                    .fallback = int64_t{2},
