@@ -429,6 +429,10 @@ class Protobuf:
         self.path = [1, 0] if self.nested else [2]
         names = ["f%d" % i for i in range(draw.randint(3, 7))]
         self.names = names[:draw.randint(1, 3)]
+        first = draw.randrange(len(names))  # the members of a oneof follow each other
+        choice = [*names, "label"][first:first + 2] if draw.random() < 0.4 else []
+        if choice:
+            row.oneof_decl.add(name="choice")
         ids = draw.sample([*range(1, 30), 200, 20000, 2**29 - 1], len(names) + 1)
         for name, number in zip([*names, "label"], ids):
             wanted = name in self.names or name == "label"
@@ -436,7 +440,9 @@ class Protobuf:
             field = row.field.add(name=name, number=number, type=self.KINDS.index(kind) + 1, label=1)
             if kind in ("enum", "message"):
                 field.type_name = ".shop.Kind" if kind == "enum" else ".shop.Other"
-            if name != "label" and draw.random() < 0.4:
+            if name in choice:
+                field.oneof_index = 0
+            elif name != "label" and draw.random() < 0.4:
                 field.label = 3
                 if kind not in ("string", "bytes", "message") and draw.random() < 0.5:
                     field.options.packed = draw.random() < 0.5
@@ -599,7 +605,7 @@ class Protobuf:
             if field.label == 3:
                 record[name] = list(getattr(parsed, name))
                 continue
-            if (not self.proto3 or field.proto3_optional) and not parsed.HasField(name):
+            if (not self.proto3 or field.HasField("oneof_index")) and not parsed.HasField(name):
                 continue
             record[name] = getattr(parsed, name)
         return record
