@@ -331,10 +331,12 @@ class CsvLine::Taken {
     return cells - 1;
   }
 
-  void read(std::span<float> features, std::span<std::byte> label) const {
+  /// T: float or double.
+  template <typename T>
+  void read(std::span<T> features, std::span<std::byte> label) const {
     size_t feature = 0;
     for (size_t column = 0; feature < features.size(); ++column) {
-      if (column != label_at_) features[feature++] = static_cast<float>(number(column, 0));
+      if (column != label_at_) features[feature++] = static_cast<T>(number(column, 0));
     }
     if (!labelled_) return;
     const double value = number(label_at_, options_.classes);
@@ -367,6 +369,9 @@ CsvLine::~CsvLine() = default;
 
 size_t CsvLine::take(std::string_view text) { return taken_->take(text); }
 void CsvLine::read(std::span<float> features, std::span<std::byte> label) const {
+  taken_->read(features, label);
+}
+void CsvLine::read(std::span<double> features, std::span<std::byte> label) const {
   taken_->read(features, label);
 }
 

@@ -68,7 +68,9 @@ class Samples:
         if any(name not in record for name in names):
             raise Refused("a field is missing")
         *parts, label = [numbers(record[name]) for name in names]
-        features = [single(number) for part in parts for number in part]
+        features = [number for part in parts for number in part]
+        narrow = [single(number) for number in features]  # wide ones, too, must have an f32
+        features = features if self.case["wide"] else narrow
         if len(features) != self.case["features"]:
             raise Refused("another number of features")
         if self.case["classes"] > 0:
@@ -624,7 +626,7 @@ def draw_case(draw, folder, kind):
         label = draw.choice(["", "label", "y"]) if kind is Json else ""
     variable = getattr(form, "lengths_allowed", lambda name: kind is Json)
     lengths = [draw.randint(1, 4) if variable(name) and draw.random() < 0.5 else 1 for name in names]
-    case = {**form.describe(), "classes": classes, "fields": names, "label": label, "features": sum(lengths),
+    case = {**form.describe(), "wide": draw.random() < 0.5, "classes": classes, "fields": names, "label": label, "features": sum(lengths),
             "targets": draw.randint(1, 3) if kind is Json else 1}
     return form, case, lengths
 
