@@ -35,7 +35,7 @@ std::string place_of(const NamedTable& table, size_t line, size_t column) {
 std::string read_value(std::string_view cell, int64_t classes, double& value) {
   std::string fault = read_cell(cell, value);
   if (!fault.empty() || classes == 0) return fault;
-  if (value == std::floor(value) && value >= 0 && value < static_cast<double>(classes)) return "";
+  if (value == std::floor(value) && value >= 0 && value < static_cast<double>(classes)) return {};
   return fmt::format(": the label {} is not one of the {} classes 0 … {}", shown_cell(cell), classes,
                      classes - 1);
 }
@@ -307,6 +307,10 @@ class TableReading {
 }  // namespace
 
 CsvTable csv_from_text(std::string_view text, const CsvOptions& options, const std::string& name) {
+  constexpr size_t kTwoLetters =
+      4;  // of UTF-16, which has a 0 in each that ASCII has, and usually a mark before
+  if (text.substr(0, kTwoLetters).find('\0') != std::string_view::npos)
+    throw user_error("{}: is UTF-16, or no text; save it as UTF-8", name);
   return TableReading(text, options, name).run();
 }
 
