@@ -32,7 +32,7 @@ Shape sample_shape(const Shape& shape, const std::string& what) {
 
 /// Reads a tensor from wherever it is; T is float or double.
 template <typename T, typename Reader>
-std::vector<T> numbers_of(const SafetensorsEntry& tensor, const Reader& read) {
+std::vector<T> tensor_numbers(const SafetensorsEntry& tensor, const Reader& read) {
   std::vector<T> values(static_cast<size_t>(tensor.shape.elements()));
   read(tensor, std::span(values));
   return values;
@@ -43,7 +43,7 @@ template <typename Reader>
 Bytes whole_numbers(const SafetensorsEntry& tensor, const Reader& read, double least, double most,
                     const std::string& what) {
   std::vector<int32_t> numbers;
-  for (const double value : numbers_of<double>(tensor, read)) {
+  for (const double value : tensor_numbers<double>(tensor, read)) {
     if (!(value >= least && value <= most) || value != std::trunc(value))
       throw user_error("{}: value {} is {}; it must be an integer from {:.0f} to {:.0f}", what,
                        numbers.size(), value, least, most);
@@ -55,7 +55,7 @@ Bytes whole_numbers(const SafetensorsEntry& tensor, const Reader& read, double l
 /// Values of which each is finite as f32.
 template <typename T, typename Reader>
 Bytes finite_values(const SafetensorsEntry& tensor, const Reader& read, const std::string& what) {
-  const std::vector<T> values = numbers_of<T>(tensor, read);
+  const std::vector<T> values = tensor_numbers<T>(tensor, read);
   const auto wrong =
       std::ranges::find_if(values, [](T value) { return !std::isfinite(static_cast<float>(value)); });
   if (wrong != values.end())
