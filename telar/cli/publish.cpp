@@ -7,6 +7,7 @@
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
+#include "telar/data/normalised.h"
 #include "telar/observe/stop_request.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_stream.h"
@@ -84,10 +85,12 @@ int publish_data(const PublishArguments& arguments) {
   options.stop_requested = [&stop] { return stop.requested(); };
   if (!arguments.drift.empty()) options.labels_drift_at = labels_drift_at(arguments.drift);
   DataJob data = data_of(arguments);
-  const Datasets samples = open_datasets(data, 0);
+  const Datasets samples = divide(data, 0, open_sources(data, 0, picture_listing(data, nullptr)));
   for (const std::string& note : samples.notes)
     if (!arguments.quiet) std::cerr << "warning: " << note << std::endl;
-  const Published published = telar::publish(*samples.train, options);
+  const bool as_text = options.format.name != "raw";
+  const Published published =
+      telar::publish(as_text ? *samples.train : *without_width(samples.train), options);
   if (!arguments.quiet)
     std::cout << fmt::format(
                      "published {} messages to {} partitions of topic '{}' in {:.1f} s, {:.0f} a second\n",

@@ -35,7 +35,7 @@ std::string place_of(const NamedTable& table, size_t line, size_t column) {
 std::string read_value(std::string_view cell, int64_t classes, double& value) {
   std::string fault = read_cell(cell, value);
   if (!fault.empty() || classes == 0) return fault;
-  if (value == std::floor(value) && value >= 0 && value < static_cast<double>(classes)) return "";
+  if (value == std::floor(value) && value >= 0 && value < static_cast<double>(classes)) return {};
   return fmt::format(": the label {} is not one of the {} classes 0 … {}", shown_cell(cell), classes,
                      classes - 1);
 }
@@ -307,6 +307,10 @@ class TableReading {
 }  // namespace
 
 CsvTable csv_from_text(std::string_view text, const CsvOptions& options, const std::string& name) {
+  constexpr size_t kTwoLetters =
+      4;  // of UTF-16, which has a 0 in each that ASCII has, and usually a mark before
+  if (text.substr(0, kTwoLetters).find('\0') != std::string_view::npos)
+    throw user_error("{}: is UTF-16, or no text; save it as UTF-8", name);
   return TableReading(text, options, name).run();
 }
 
@@ -331,10 +335,12 @@ class CsvLine::Taken {
     return cells - 1;
   }
 
-  void read(std::span<float> features, std::span<std::byte> label) const {
+  /// T: float or double.
+  template <typename T>
+  void read(std::span<T> features, std::span<std::byte> label) const {
     size_t feature = 0;
     for (size_t column = 0; feature < features.size(); ++column) {
-      if (column != label_at_) features[feature++] = static_cast<float>(number(column, 0));
+      if (column != label_at_) features[feature++] = static_cast<T>(number(column, 0));
     }
     if (!labelled_) return;
     const double value = number(label_at_, options_.classes);
@@ -367,6 +373,9 @@ CsvLine::~CsvLine() = default;
 
 size_t CsvLine::take(std::string_view text) { return taken_->take(text); }
 void CsvLine::read(std::span<float> features, std::span<std::byte> label) const {
+  taken_->read(features, label);
+}
+void CsvLine::read(std::span<double> features, std::span<std::byte> label) const {
   taken_->read(features, label);
 }
 

@@ -54,6 +54,7 @@ class CsvLine {
   /// Writes the features of the line taken last, and its label: an i32 class or an f32 target. Throws Error
   /// (user) like csv_from_text().
   void read(std::span<float> features, std::span<std::byte> label) const;
+  void read(std::span<double> features, std::span<std::byte> label) const;
 
  private:
   class Taken;

@@ -92,13 +92,13 @@ std::string read_cell(std::string_view cell, double& value) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error == std::errc::invalid_argument || end != digits.data() + digits.size())
     return fmt::format(": '{}' is not a number", shown_cell(cell));
-  if (error == std::errc::result_out_of_range && is_tiny(digits)) return "";
+  if (error == std::errc::result_out_of_range && is_tiny(digits)) return {};
   const bool infinite = error == std::errc() && !std::isfinite(value);
   if (infinite)
     return fmt::format(": '{}' cannot be learned from; a finite number is needed", shown_cell(cell));
   if (error == std::errc::result_out_of_range || std::fabs(value) > std::numeric_limits<float>::max())
     return fmt::format(": '{}' is too large for an f32 number", shown_cell(cell));
-  return "";
+  return {};
 }
 
 std::string shown_cell(std::string_view cell) {

@@ -5,35 +5,31 @@
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/data/pixel_loops.h"
 
 namespace telar {
 namespace {
 
-/// The pixels of a picture, each made from that of another one.
-template <typename Convert>
-Image converted(const Image& image, int64_t channels, Convert convert) {
-  Image result{image.height, image.width, channels, {}, image.orientation};
-  result.pixels.resize(static_cast<size_t>(image.height * image.width * channels));
-  const auto step = static_cast<size_t>(image.channels);
-  uint8_t* out = result.pixels.data();
-  for (size_t at = 0; at < image.pixels.size(); at += step, out += channels)
-    convert(image.pixels.data() + at, out);
-  return result;
+/// A picture of the same form, without its pixels.
+Image same_form(const Image& image, int64_t channels) {
+  return {image.height, image.width, channels,
+          Bytes(static_cast<size_t>(image.height * image.width * channels)), image.orientation};
 }
 
 /// Each ink takes its part of the light that black leaves.
 Image rgb_of_cmyk(const Image& image) {
-  return converted(image, 3, [](const uint8_t* cmyk, uint8_t* rgb) {
-    for (int ink = 0; ink < 3; ++ink) rgb[ink] = static_cast<uint8_t>((cmyk[ink] * cmyk[3] + 127) / 255);
-  });
+  Image result = same_form(image, 3);
+  uint8_t* rgb = result.pixels.data();
+  for (const uint8_t* cmyk = image.pixels.data(); cmyk != image.pixels.data() + image.pixels.size();
+       cmyk += 4)
+    for (int ink = 0; ink < 3; ++ink) *rgb++ = static_cast<uint8_t>((cmyk[ink] * cmyk[3] + 127) / 255);
+  return result;
 }
 
-/// ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B.
 Image grey_of_rgb(const Image& image) {
-  return converted(image, 1, [](const uint8_t* rgb, uint8_t* grey) {
-    constexpr unsigned kHalf = 1U << 15U;
-    *grey = static_cast<uint8_t>((19595U * rgb[0] + 38470U * rgb[1] + 7471U * rgb[2] + kHalf) >> 16U);
-  });
+  Image result = same_form(image, 1);
+  luma_of_rgb(image.pixels, result.pixels);
+  return result;
 }
 
 /// The picture as it is to be seen. Rows and columns of the result follow from its orientation: from which

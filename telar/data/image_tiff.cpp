@@ -120,6 +120,13 @@ class TiffFile {
   std::unique_ptr<TIFF, decltype(&TIFFClose)> tiff_;
 };
 
+/// libtiff makes red, green and blue of CIE L*a*b* for another white than sRGB's, so that grey is yellow.
+bool is_of_lab(uint16_t photometric) {
+  return photometric == PHOTOMETRIC_CIELAB || photometric == PHOTOMETRIC_ICCLAB ||
+         photometric == PHOTOMETRIC_ITULAB || photometric == PHOTOMETRIC_LOGL ||
+         photometric == PHOTOMETRIC_LOGLUV;
+}
+
 /// Red, green and blue of libtiff's pixels, in the same memory.
 void drop_alpha(Bytes& pixels, bool multiplied) {
   uint8_t* to = pixels.data();
@@ -194,6 +201,8 @@ Image decode_tiff(std::span<const uint8_t> file, const std::string& name) {
   check_image_size(width, height, name);
   if (tiff.field<uint16_t>(TIFFTAG_SAMPLEFORMAT) == SAMPLEFORMAT_INT)
     throw unsupported_picture(name, "TIFF", "its samples are signed");
+  if (is_of_lab(tiff.field<uint16_t>(TIFFTAG_PHOTOMETRIC)))
+    throw unsupported_picture(name, "TIFF", "its colours are CIE L*a*b* or LogLuv");
   // libtiff takes the numbers of colours for greys if it finds no table.
   if (tiff_tag(file, TIFFTAG_PHOTOMETRIC) == PHOTOMETRIC_PALETTE &&
       tiff.field<uint16_t>(TIFFTAG_PHOTOMETRIC) != PHOTOMETRIC_PALETTE)

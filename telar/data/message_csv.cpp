@@ -9,23 +9,24 @@ namespace {
 class CsvDecoder final : public MessageDecoder {
  public:
   explicit CsvDecoder(const MessageFormat& format)
-      : features_(format.spec.features),
+      : spec_(format.spec),
         line_({.header = CsvHeader::absent,
                .label = format.label,
                .separator = format.separator,
                .classes = format.spec.classes},
-              format.labelled, features_.elements(), "the message") {}
+              format.labelled, spec_.features.elements(), "the message") {}
 
   void decode(std::string_view message, std::span<std::byte> features, std::span<std::byte> label) override {
-    const size_t found = line_.take(message);
-    if (found != features.size() / sizeof(float))
-      throw user_error("the message has {} features; {} need {}", found, features_.str(),
-                       features_.elements());
+    const auto found = static_cast<int64_t>(line_.take(message));
+    if (found != spec_.features.elements())
+      throw user_error("the message has {} features; {} need {}", found, spec_.features.str(),
+                       spec_.features.elements());
+    if (spec_.wide) return line_.read(as_doubles(features), label);
     line_.read(as_floats(features), label);
   }
 
  private:
-  Shape features_;
+  SampleSpec spec_;
   CsvLine line_;
 };
 

@@ -43,22 +43,15 @@ void MessageFields::clear() {
 }
 
 void MessageFields::write(std::span<std::byte> features, std::span<std::byte> label) {
-  const bool tokens = spec_.dtype == DType::i32;
+  const NumberType type = feature_type(spec_);
   size_t sum = 0;
   for (size_t f = 0; f < features_; ++f) sum += numbers_[f].values.size();
-  require_count(sum, features.size() / sizeof(float), "feature");
+  require_count(sum, features.size() / size_of(type), "feature");
   size_t at = 0;
   for (size_t f = 0; f < features_; ++f) {
-    for (const double number : numbers_[f].values) {
-      if (tokens) {
-        as_ints(features)[at] = token(number, at);
-      } else {
-        as_floats(features)[at] = finite(number, "feature", at);
-      }
-      ++at;
-    }
+    for (const double number : numbers_[f].values) put_number(type, number, "feature", at++, features);
   }
-  if (tokens) require_tokens(as_ints(features), vocabulary_);
+  if (type == NumberType::token) require_tokens(as_ints(features), vocabulary_);
   if (features_ < numbers_.size()) write_label(label);
   lengths_.require([this](size_t field) { return numbers_[field].values.size(); });
 }
@@ -72,7 +65,7 @@ void MessageFields::write_label(std::span<std::byte> label) const {
     return put_label(spec_, class_in(values.front(), spec_.classes), label);
   }
   require_count(values.size(), numbers_.back().most, "target");
-  for (size_t i = 0; i < values.size(); ++i) as_floats(label)[i] = finite(values[i], "target", i);
+  for (size_t i = 0; i < values.size(); ++i) put_number(NumberType::f32, values[i], "target", i, label);
 }
 
 }  // namespace telar

@@ -37,20 +37,19 @@ class RawDecoder final : public MessageDecoder {
       : format_(std::move(format)),
         items_(static_cast<size_t>(format_.spec.features.elements())),
         features_(items_ * item_bytes(format_)),
-        label_(raw_label_bytes(format_.spec)) {}
+        label_(raw_label_bytes(format_.spec)),
+        narrow_(format_.spec.wide ? items_ : 0) {}
 
   void decode(std::string_view message, std::span<std::byte> features, std::span<std::byte> label) override {
     const bool alone = !format_.labelled && message.size() == features_;
     if (message.size() != features_ + label_ && !alone)
       throw user_error("the message has {} bytes; {} {} and a label of {} need {}", message.size(),
                        format_.dtype, format_.spec.features.str(), bytes_text(label_), features_ + label_);
-    if (format_.dtype == "u8") {
-      scaled_bytes({reinterpret_cast<const uint8_t*>(message.data()), items_}, kByteScale,
-                   as_floats(features));
+    if (format_.spec.wide) {
+      read_features(message, std::as_writable_bytes(std::span(narrow_)));
+      std::ranges::copy(narrow_, as_doubles(features).begin());
     } else {
-      std::memcpy(features.data(), message.data(), features_);
-      if (format_.dtype == "i32") require_tokens(as_ints(features), format_.vocabulary);
-      if (format_.dtype == "f32") require_finite(as_floats(features), "feature");
+      read_features(message, features);
     }
     if (format_.labelled) read_label(message.substr(features_), label);
   }
@@ -58,6 +57,15 @@ class RawDecoder final : public MessageDecoder {
  private:
   static std::string bytes_text(size_t bytes) {
     return bytes == 1 ? "1 byte" : fmt::format("{} bytes", bytes);
+  }
+
+  void read_features(std::string_view message, std::span<std::byte> out) const {
+    if (format_.dtype == "u8")
+      return scaled_bytes({reinterpret_cast<const uint8_t*>(message.data()), items_}, kByteScale,
+                          as_floats(out));
+    std::memcpy(out.data(), message.data(), features_);
+    if (format_.dtype == "i32") require_tokens(as_ints(out), format_.vocabulary);
+    if (format_.dtype == "f32") require_finite(as_floats(out), "feature");
   }
 
   void read_label(std::string_view bytes, std::span<std::byte> out) const {
@@ -71,6 +79,28 @@ class RawDecoder final : public MessageDecoder {
   size_t items_;
   size_t features_;
   size_t label_;
+  std::vector<float> narrow_;  ///< the features of a sample whose own are wide
+};
+
+class NormalisingDecoder final : public MessageDecoder {
+ public:
+  NormalisingDecoder(std::unique_ptr<MessageDecoder> decoder, Normaliser normaliser, size_t wide_features)
+      : decoder_(std::move(decoder)), normaliser_(std::move(normaliser)), wide_(wide_features) {}
+
+  void decode(std::string_view message, std::span<std::byte> features, std::span<std::byte> label) override {
+    if (normaliser_.takes_wide()) {
+      decoder_->decode(message, std::as_writable_bytes(std::span(wide_)), label);
+      normaliser_.apply(wide_, as_floats(features));
+    } else {
+      decoder_->decode(message, features, label);
+      normaliser_.apply(as_floats(features));
+    }
+  }
+
+ private:
+  std::unique_ptr<MessageDecoder> decoder_;
+  Normaliser normaliser_;
+  std::vector<double> wide_;
 };
 
 template <typename T>
@@ -101,20 +131,25 @@ void append_raw(const MessageFormat& format, std::span<const std::byte> features
   append(label.first(raw_label_bytes(format.spec)));  // the low byte comes first
 }
 
-void append_number(std::span<const std::byte> bytes, size_t i, bool integers, std::string& message) {
-  if (integers) {
-    fmt::format_to(std::back_inserter(message), "{}", numbers_in<int32_t>(bytes)[i]);
-  } else {
-    fmt::format_to(std::back_inserter(message), "{}", numbers_in<float>(bytes)[i]);
+void append_number(std::span<const std::byte> bytes, size_t i, NumberType type, std::string& message) {
+  const auto append = [&](auto numbers) { fmt::format_to(std::back_inserter(message), "{}", numbers[i]); };
+  switch (type) {
+    case NumberType::f32: return append(numbers_in<float>(bytes));
+    case NumberType::f64: return append(numbers_in<double>(bytes));
+    case NumberType::token: return append(numbers_in<int32_t>(bytes));
   }
 }
 
 /// "1,0.5,3"
-void append_numbers(std::span<const std::byte> bytes, bool integers, char separator, std::string& message) {
-  for (size_t i = 0; i < bytes.size() / 4; ++i) {
+void append_numbers(std::span<const std::byte> bytes, NumberType type, char separator, std::string& message) {
+  for (size_t i = 0; i < bytes.size() / size_of(type); ++i) {
     if (i > 0) message += separator;
-    append_number(bytes, i, integers, message);
+    append_number(bytes, i, type, message);
   }
+}
+
+NumberType label_type(const SampleSpec& spec) {
+  return spec.classes > 0 ? NumberType::token : NumberType::f32;
 }
 
 /// "\"label\":"
@@ -124,24 +159,24 @@ void append_name(const std::string& name, std::string& message) {
 
 void append_json(const MessageFormat& format, std::span<const std::byte> features,
                  std::span<const std::byte> label, std::string& message) {
-  const bool tokens = format.spec.dtype == DType::i32;
+  const NumberType type = feature_type(format.spec);
   const bool classes = format.spec.classes > 0;
   message += "{";
   if (format.fields.size() == 1) {
     append_name(format.fields.front(), message);
     message += "[";
-    append_numbers(features, tokens, ',', message);
+    append_numbers(features, type, ',', message);
     message += "],";
   } else {
     for (size_t f = 0; f < format.fields.size(); ++f) {
       append_name(format.fields[f], message);
-      append_number(features, f, tokens, message);
+      append_number(features, f, type, message);
       message += ",";
     }
   }
   append_name(fields_of(format).back(), message);
   if (!classes) message += "[";
-  append_numbers(label, classes, ',', message);
+  append_numbers(label, label_type(format.spec), ',', message);
   message += classes ? "}" : "]}";
 }
 
@@ -225,6 +260,14 @@ std::unique_ptr<MessageDecoder> message_decoder(const MessageFormat& format) {
   return std::make_unique<RawDecoder>(format);
 }
 
+std::unique_ptr<MessageDecoder> message_decoder(MessageFormat format, FeatureScale scale) {
+  if (scale.mean.empty()) return message_decoder(format);
+  Normaliser normaliser(format.spec, std::move(scale));
+  format.spec.wide = normaliser.takes_wide();
+  const size_t features = format.spec.wide ? static_cast<size_t>(format.spec.features.elements()) : 0;
+  return std::make_unique<NormalisingDecoder>(message_decoder(format), std::move(normaliser), features);
+}
+
 MessageFormat message_format_of(const Attributes& options) {
   MessageFormat format;
   format.name = options.text("format");
@@ -245,9 +288,9 @@ void encode_message(const MessageFormat& format, std::span<const std::byte> feat
   message.clear();
   if (format.name == "raw") return append_raw(format, features, label, message);
   if (format.name == "json") return append_json(format, features, label, message);
-  append_numbers(features, false, format.separator, message);
+  append_numbers(features, feature_type(format.spec), format.separator, message);
   message += format.separator;
-  append_numbers(label, format.spec.classes > 0, format.separator, message);
+  append_numbers(label, label_type(format.spec), format.separator, message);
 }
 
 }  // namespace telar

@@ -8,6 +8,7 @@
 
 #include "telar/core/attributes.h"
 #include "telar/data/dataset.h"
+#include "telar/data/normalised.h"
 
 namespace telar {
 
@@ -70,13 +71,15 @@ class MessageDecoder {
 
 /// Throws Error (user) like check(), and for a schema or a descriptor that cannot be read, or lacks a field.
 std::unique_ptr<MessageDecoder> message_decoder(const MessageFormat& format);
+/// The same, for samples whose features are normalised. Throws Error (user) like Normaliser, too.
+std::unique_ptr<MessageDecoder> message_decoder(MessageFormat format, FeatureScale scale);
 
 /// Throws Error (user) for a format in which no messages are written, and for fields that the samples do not
 /// have: of json, one for all features or one for each.
 void check_written(const MessageFormat& format);
 
 /// Replaces `message` by one with this sample, in a format that has passed check_written(). Throws Error
-/// (user) for values that the format cannot hold, such as 0.3 as u8.
+/// (user) for values that the format cannot hold, such as 0.3 as u8. Wide features are for text only.
 void encode_message(const MessageFormat& format, std::span<const std::byte> features,
                     std::span<const std::byte> label, std::string& message);
 

@@ -82,11 +82,11 @@ void read_past(ondemand::value value, int depth) {
   }
 }
 
-/// Writes the numbers of JSON values, as f32 or token ids, one after another.
+/// Writes the numbers of JSON values one after another.
 class NumberSink {
  public:
-  NumberSink(std::span<std::byte> out, bool tokens, std::string_view what)
-      : out_(out), room_(out.size() / sizeof(float)), tokens_(tokens), what_(what) {}
+  NumberSink(std::span<std::byte> out, NumberType type, std::string_view what)
+      : out_(out), room_(out.size() / size_of(type)), type_(type), what_(what) {}
 
   size_t count() const { return count_; }
 
@@ -94,7 +94,7 @@ class NumberSink {
   void add(ondemand::value value, const std::string& field, int depth = 1) {
     double number = 0;
     if (get_number(value, number)) {
-      if (count_ < room_) put(number);
+      if (count_ < room_) put_number(type_, number, what_, count_, out_);
       ++count_;
       return;
     }
@@ -113,17 +113,9 @@ class NumberSink {
   }
 
  private:
-  void put(double value) {
-    if (tokens_) {
-      as_ints(out_)[count_] = token(value, count_);
-    } else {
-      as_floats(out_)[count_] = finite(value, what_, count_);
-    }
-  }
-
   std::span<std::byte> out_;
   size_t room_;
-  bool tokens_;
+  NumberType type_;
   std::string_view what_;
   size_t count_ = 0;
 };
@@ -134,6 +126,7 @@ class JsonDecoder final : public MessageDecoder {
  public:
   explicit JsonDecoder(const MessageFormat& format)
       : spec_(format.spec),
+        type_(feature_type(spec_)),
         vocabulary_(format.vocabulary),
         fields_(fields_of(format)),
         features_(format.fields.size()),
@@ -143,13 +136,13 @@ class JsonDecoder final : public MessageDecoder {
   void decode(std::string_view message, std::span<std::byte> features, std::span<std::byte> label) override {
     ondemand::document document = parsed(message);
     std::ranges::fill(found_, Found{});
-    NumberSink sink(features, tokens(), "feature");
+    NumberSink sink(features, type_, "feature");
     const bool in_order = read_fields(document, sink, label);
     if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) throw not_json();  // more follows
     require_all(message);
     sink.require_full();
     if (!in_order) reorder(features);
-    if (tokens()) require_tokens(as_ints(features), vocabulary_);
+    if (type_ == NumberType::token) require_tokens(as_ints(features), vocabulary_);
     lengths_.require([this](size_t field) { return found_[field].count; });
   }
 
@@ -160,8 +153,6 @@ class JsonDecoder final : public MessageDecoder {
     size_t first = 0;
     size_t count = 0;
   };
-
-  bool tokens() const { return spec_.dtype == DType::i32; }
 
   /// Returns whether the features are in the order of their fields.
   bool read_fields(ondemand::document& document, NumberSink& sink, std::span<std::byte> label) {
@@ -216,7 +207,7 @@ class JsonDecoder final : public MessageDecoder {
 
   void read_label(ondemand::value value, std::span<std::byte> label) const {
     if (spec_.classes == 0) {
-      NumberSink targets(label, false, "target");
+      NumberSink targets(label, NumberType::f32, "target");
       targets.add(value, fields_.back());
       return targets.require_full();
     }
@@ -244,13 +235,14 @@ class JsonDecoder final : public MessageDecoder {
     order_.assign(features.begin(), features.end());
     std::byte* out = features.data();
     for (size_t f = 0; f < features_; ++f) {
-      const size_t bytes = found_[f].count * sizeof(float);
-      std::memcpy(out, order_.data() + found_[f].first * sizeof(float), bytes);
+      const size_t bytes = found_[f].count * size_of(type_);
+      std::memcpy(out, order_.data() + found_[f].first * size_of(type_), bytes);
       out += bytes;
     }
   }
 
   SampleSpec spec_;
+  NumberType type_;
   int64_t vocabulary_;
   std::vector<std::string> fields_;
   size_t features_;           ///< fields of the features; the label's follows, if it is read

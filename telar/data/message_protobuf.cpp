@@ -81,6 +81,13 @@ struct WantedField {
   bool here = false;             ///< in the message
 };
 
+/// Another member of a oneof with a field of numbers: of the members in a message, only the last one counts.
+struct RivalField {
+  uint32_t tag = 0;
+  size_t field = 0;              ///< which field of the sample it displaces
+  std::vector<int> closed = {};  ///< as in WantedField
+};
+
 /// An enum of proto3 may have further values. To other readers, one that proto2's lacks is no value.
 std::vector<int> closed_values(const FieldDescriptor& field) {
   std::vector<int> values;
@@ -134,13 +141,28 @@ WireType wire_of(FieldDescriptor::Type type) {
   }
 }
 
+uint32_t tag_of(const FieldDescriptor& field) {
+  return static_cast<uint32_t>(field.number()) << 3U | wire_of(field.type());
+}
+
+/// Those of a field, which is field `wanted` of the sample.
+std::vector<RivalField> rivals_of(const FieldDescriptor& field, size_t wanted) {
+  std::vector<RivalField> rivals;
+  const protobuf::OneofDescriptor* choice = field.containing_oneof();
+  for (int f = 0; choice != nullptr && f < choice->field_count(); ++f) {
+    const FieldDescriptor& other = *choice->field(f);
+    if (&other != &field) rivals.push_back({tag_of(other), wanted, closed_values(other)});
+  }
+  return rivals;
+}
+
 /// The tags with which the fields of a type can begin, in ascending order.
 std::vector<uint32_t> tags_of(const protobuf::Descriptor& type) {
   std::vector<uint32_t> tags;
   for (int f = 0; f < type.field_count(); ++f) {
-    const uint32_t number = static_cast<uint32_t>(type.field(f)->number()) << 3U;
-    tags.push_back(number | wire_of(type.field(f)->type()));
-    if (type.field(f)->is_packable()) tags.push_back(number | kLength);
+    const FieldDescriptor& field = *type.field(f);
+    tags.push_back(tag_of(field));
+    if (field.is_packable()) tags.push_back(static_cast<uint32_t>(field.number()) << 3U | kLength);
   }
   std::ranges::sort(tags);
   return tags;
@@ -181,8 +203,12 @@ class ProtobufDecoder final : public MessageDecoder {
     const protobuf::Descriptor& type = type_in(pool, format);
     type_ = type.full_name();
     tags_ = tags_of(type);
-    for (size_t f = 0; f < fields_.names().size(); ++f)
-      wanted_.push_back(wanted_field(type, fields_.names()[f], fields_.is_class(f), format.descriptor));
+    for (size_t f = 0; f < fields_.names().size(); ++f) {
+      const std::string& name = fields_.names()[f];
+      wanted_.push_back(wanted_field(type, name, fields_.is_class(f), format.descriptor));
+      const std::vector<RivalField> rivals = rivals_of(*type.FindFieldByName(name), f);
+      rivals_.insert(rivals_.end(), rivals.begin(), rivals.end());
+    }
     for (const protobuf::Descriptor* outer = &type; outer != nullptr; outer = outer->containing_type())
       path_.insert(path_.begin(), outer->index());
   }
@@ -197,12 +223,15 @@ class ProtobufDecoder final : public MessageDecoder {
     while (const uint32_t tag = in.ReadTag()) {
       of_type = of_type || std::ranges::binary_search(tags_, tag);
       const size_t f = index_of(tag >> 3U, expected);
+      const auto value = message.substr(static_cast<size_t>(in.CurrentPosition()));
       if (f == wanted_.size()) {
         skip(in, tag, 1);
       } else {
         read_field(in, tag & 7U, f);
         expected = f + 1 < wanted_.size() ? f + 1 : 0;
       }
+      for (const RivalField& rival : rivals_)
+        if (rival.tag == tag && is_value(rival.closed, value)) forget(rival.field);
     }
     if (!in.ConsumedEntireMessage()) throw damaged();
     // Otherwise the missing fields have their defaults, and a message of any other type would be zeros.
@@ -241,6 +270,18 @@ class ProtobufDecoder final : public MessageDecoder {
   size_t index_of(uint32_t number, size_t expected) const {
     if (wanted_[expected].number == number) return expected;
     return static_cast<size_t>(std::ranges::find(wanted_, number, &WantedField::number) - wanted_.begin());
+  }
+
+  /// Whether bytes begin with a value of an enum. `closed`: all that it has; empty: any is right.
+  static bool is_value(const std::vector<int>& closed, std::string_view bytes) {
+    uint64_t value = 0;
+    return closed.empty() || (Input(bytes_of(bytes), static_cast<int>(bytes.size())).ReadVarint64(&value) &&
+                              std::ranges::find(closed, static_cast<int32_t>(value)) != closed.end());
+  }
+
+  void forget(size_t f) {
+    wanted_[f].here = false;
+    fields_.clear(f);
   }
 
   void read_field(Input& in, uint32_t wire, size_t f) {
@@ -327,6 +368,7 @@ class ProtobufDecoder final : public MessageDecoder {
   std::vector<int64_t> ids_;         ///< of schemas, in frames; empty: there are no frames
   std::vector<int64_t> path_;        ///< where the message is in its schema: without_path()
   std::vector<WantedField> wanted_;  ///< of each field of the sample
+  std::vector<RivalField> rivals_;   ///< of all of them
 };
 
 }  // namespace

@@ -20,10 +20,35 @@ void require_finite(std::span<const float> values, std::string_view what) {
   for (size_t i = 0; i < values.size(); ++i) finite(values[i], what, i);
 }
 
+namespace {
+
 int32_t token(double value, size_t index) {
   if (value != std::floor(value) || std::fabs(value) > 2e9)
     throw user_error("token {} is {}; an integer is needed", index, value);
   return static_cast<int32_t>(value);
+}
+
+}  // namespace
+
+NumberType feature_type(const SampleSpec& spec) {
+  if (spec.dtype == DType::i32) return NumberType::token;
+  return spec.wide ? NumberType::f64 : NumberType::f32;
+}
+
+size_t size_of(NumberType type) { return type == NumberType::f64 ? sizeof(double) : sizeof(float); }
+
+void put_number(NumberType type, double value, std::string_view what, size_t index,
+                std::span<std::byte> out) {
+  if (type == NumberType::token) {
+    as_ints(out)[index] = token(value, index);
+    return;
+  }
+  const float narrow = finite(value, what, index);
+  if (type == NumberType::f64) {
+    as_doubles(out)[index] = value;
+  } else {
+    as_floats(out)[index] = narrow;
+  }
 }
 
 int32_t class_in(double value, int64_t classes) {

@@ -15,8 +15,12 @@ namespace telar {
 float finite(double value, std::string_view what, size_t index);
 void require_finite(std::span<const float> values, std::string_view what);
 
-/// The value as the id of a token, which may be outside the vocabulary.
-int32_t token(double value, size_t index);
+/// How a number of a sample is stored.
+enum class NumberType : uint8_t { f32, f64, token };
+NumberType feature_type(const SampleSpec& spec);
+size_t size_of(NumberType type);
+/// Writes number `index` of a sample. An f64 is finite as f32, too; a token may be outside the vocabulary.
+void put_number(NumberType type, double value, std::string_view what, size_t index, std::span<std::byte> out);
 
 /// The number of a class that is given as a number, possibly with a fraction.
 int32_t class_in(double value, int64_t classes);

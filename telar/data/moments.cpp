@@ -38,6 +38,16 @@ void add_values(MomentSums& sums, size_t channel, std::span<const T> values, con
   sums.mean[channel] += apart * merge.share;
 }
 
+/// The same for all channels, of which each has one value: a loop over numbers that follow each other.
+template <typename T>
+void add_sample(MomentSums& sums, std::span<const T> values, const Merge& merge) {
+  for (size_t channel = 0; channel < values.size(); ++channel) {
+    const double apart = static_cast<double>(values[channel]) - sums.mean[channel];
+    sums.squares[channel] += apart * apart * merge.cross;
+    sums.mean[channel] += apart * merge.share;
+  }
+}
+
 /// Reads samples into their moments.
 class MomentReader {
  public:
@@ -52,15 +62,10 @@ class MomentReader {
 
   void add(int64_t sample) {
     data_.read(sample, {}, {features_.data(), features_.size()}, {label_.data(), label_.size()});
-    const Merge merge(sums_.values, static_cast<double>(plane_));
-    for (size_t channel = 0; channel < sums_.mean.size(); ++channel) {
-      if (data_.spec().wide) {
-        add_values(sums_, channel, std::as_const(features_).as<double>().subspan(channel * plane_, plane_),
-                   merge);
-      } else {
-        add_values(sums_, channel, std::as_const(features_).as<float>().subspan(channel * plane_, plane_),
-                   merge);
-      }
+    if (data_.spec().wide) {
+      add(std::as_const(features_).as<double>());
+    } else {
+      add(std::as_const(features_).as<float>());
     }
     sums_.values += static_cast<double>(plane_);
   }
@@ -68,6 +73,14 @@ class MomentReader {
   MomentSums sums() && { return std::move(sums_); }
 
  private:
+  template <typename T>
+  void add(std::span<const T> features) {
+    const Merge merge(sums_.values, static_cast<double>(plane_));
+    if (plane_ == 1) return add_sample(sums_, features, merge);
+    for (size_t channel = 0; channel < sums_.mean.size(); ++channel)
+      add_values(sums_, channel, features.subspan(channel * plane_, plane_), merge);
+  }
+
   const Dataset& data_;
   Buffer features_;
   Buffer label_;

@@ -1,7 +1,9 @@
 #include "telar/data/normalised.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "telar/core/error.h"
 #include "telar/data/pixel_loops.h"
@@ -9,33 +11,10 @@
 namespace telar {
 namespace {
 
-/// Computes x × scale + shift.
-class Normalised : public Dataset {
+/// Samples whose features are f32.
+class Narrow : public Dataset {
  public:
-  Normalised(DatasetPtr data, ChannelScale channels)
-      : data_(std::move(data)), channels_(std::move(channels)) {}
-
-  int64_t size() const override { return data_->size(); }
-  const SampleSpec& spec() const override { return data_->spec(); }
-  bool random() const override { return data_->random(); }
-
-  void expect(int64_t index) const override { data_->expect(index); }
-
-  void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
-            std::span<std::byte> label) const override {
-    data_->read(index, key, features, label);
-    channels_.apply(as_floats(features));
-  }
-
- private:
-  DatasetPtr data_;
-  ChannelScale channels_;
-};
-
-/// Takes the wide features of a sample, or f32 ones as wide.
-class WideReader : public Dataset {
- public:
-  explicit WideReader(DatasetPtr data) : data_(std::move(data)), spec_(data_->spec()) { spec_.wide = false; }
+  explicit Narrow(DatasetPtr data) : data_(std::move(data)), spec_(data_->spec()) { spec_.wide = false; }
 
   int64_t size() const override { return data_->size(); }
   const SampleSpec& spec() const override { return spec_; }
@@ -44,20 +23,21 @@ class WideReader : public Dataset {
   void expect(int64_t index) const override { data_->expect(index); }
 
  protected:
-  /// Calls take(x, i) for each feature.
-  template <typename Take>
-  void read_each(int64_t index, const SampleKey& key, std::span<std::byte> features,
-                 std::span<std::byte> label, const Take& take) const {
-    if (!data_->spec().wide) {
-      data_->read(index, key, features, label);
-      const std::span<float> values = as_floats(features);
-      for (size_t i = 0; i < values.size(); ++i) take(static_cast<double>(values[i]), i);
-      return;
-    }
+  const Dataset& data() const { return *data_; }
+
+  /// The features as f64, until the next call on this thread. `features` is overwritten.
+  std::span<const double> read_wide(int64_t index, const SampleKey& key, std::span<std::byte> features,
+                                    std::span<std::byte> label) const {
     thread_local std::vector<double> values;
-    values.resize(features.size() / sizeof(float));
-    data_->read(index, key, std::as_writable_bytes(std::span(values)), label);
-    for (size_t i = 0; i < values.size(); ++i) take(values[i], i);
+    if (data_->spec().wide) {
+      values.resize(features.size() / sizeof(float));
+      data_->read(index, key, std::as_writable_bytes(std::span(values)), label);
+    } else {
+      data_->read(index, key, features, label);
+      const std::span<const float> narrow = as_floats(features);
+      values.assign(narrow.begin(), narrow.end());
+    }
+    return values;
   }
 
  private:
@@ -65,36 +45,32 @@ class WideReader : public Dataset {
   SampleSpec spec_;
 };
 
-class WithoutWidth final : public WideReader {
+class WithoutWidth final : public Narrow {
  public:
-  using WideReader::WideReader;
+  using Narrow::Narrow;
 
   void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
             std::span<std::byte> label) const override {
-    const std::span<float> out = as_floats(features);
-    read_each(index, key, features, label, [&](double x, size_t i) { out[i] = static_cast<float>(x); });
+    std::ranges::transform(read_wide(index, key, features, label), as_floats(features).begin(),
+                           [](double x) { return static_cast<float>(x); });
   }
 };
 
-/// Computes (x − mean) / std in f64.
-class NormalisedWide final : public WideReader {
+class Normalised final : public Narrow {
  public:
-  NormalisedWide(DatasetPtr data, std::vector<double> mean, std::vector<double> std)
-      : WideReader(std::move(data)), mean_(std::move(mean)), std_(std::move(std)) {}
+  Normalised(DatasetPtr data, Normaliser normaliser)
+      : Narrow(std::move(data)), normaliser_(std::move(normaliser)) {}
 
   void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
             std::span<std::byte> label) const override {
-    const std::span<float> out = as_floats(features);
-    const size_t plane = out.size() / mean_.size();
-    read_each(index, key, features, label, [&](double x, size_t i) {
-      const size_t channel = i / plane;
-      out[i] = static_cast<float>((x - mean_[channel]) / std_[channel]);
-    });
+    if (normaliser_.takes_wide())
+      return normaliser_.apply(read_wide(index, key, features, label), as_floats(features));
+    data().read(index, key, features, label);
+    normaliser_.apply(as_floats(features));
   }
 
  private:
-  std::vector<double> mean_;
-  std::vector<double> std_;
+  Normaliser normaliser_;
 };
 
 /// Whether (x − mean) / std can be computed in f32 as x × scale + shift: the mean is not much larger than the
@@ -129,34 +105,39 @@ void require_moments(const SampleSpec& spec, const std::vector<double>& mean,
 
 }  // namespace
 
-void ChannelScale::apply(std::span<float> values) const {
-  if (scale.empty()) return;
-  const size_t plane = values.size() / scale.size();
-  for (size_t channel = 0; channel < scale.size(); ++channel)
-    scale_and_shift(values.subspan(channel * plane, plane), scale[channel], shift[channel]);
+Normaliser::Normaliser(const SampleSpec& spec, FeatureScale scale) : scale_(std::move(scale)) {
+  const auto& [mean, std, how] = scale_;
+  require_moments(spec, mean, std);
+  takes_wide_ = how == Normalising::exact && (spec.wide || !suits_f32(mean, std));
+  for (size_t channel = 0; channel < std.size(); ++channel) {
+    const auto deviation = static_cast<float>(std[channel]);
+    factor_.push_back(1.0F / deviation);
+    shift_.push_back(-static_cast<float>(mean[channel]) / deviation);
+  }
 }
 
-ChannelScale channel_scale(const SampleSpec& spec, const std::vector<float>& mean,
-                           const std::vector<float>& std) {
-  require_moments(spec, {mean.begin(), mean.end()}, {std.begin(), std.end()});
-  ChannelScale scaling;
-  for (size_t channel = 0; channel < std.size(); ++channel) {
-    scaling.scale.push_back(1.0F / std[channel]);
-    scaling.shift.push_back(-mean[channel] / std[channel]);
+void Normaliser::apply(std::span<float> values) const {
+  const size_t plane = values.size() / factor_.size();
+  for (size_t channel = 0; channel < factor_.size(); ++channel)
+    scale_and_shift(values.subspan(channel * plane, plane), factor_[channel], shift_[channel]);
+}
+
+void Normaliser::apply(std::span<const double> values, std::span<float> out) const {
+  const size_t channels = scale_.mean.size();
+  const size_t plane = values.size() / channels;
+  for (size_t channel = 0; channel < channels; ++channel) {
+    const double mean = scale_.mean[channel];
+    const double std = scale_.std[channel];
+    for (size_t i = channel * plane; i < (channel + 1) * plane; ++i)
+      out[i] = static_cast<float>((values[i] - mean) / std);
   }
-  return scaling;
 }
 
 DatasetPtr normalised(DatasetPtr data, const std::vector<double>& mean, const std::vector<double>& std,
                       Normalising how) {
-  require_moments(data->spec(), mean, std);
-  if (how == Normalising::rounded) {
-    data = without_width(std::move(data));
-  } else if (data->spec().wide || !suits_f32(mean, std)) {
-    return std::make_shared<NormalisedWide>(std::move(data), mean, std);
-  }
-  ChannelScale channels = channel_scale(data->spec(), {mean.begin(), mean.end()}, {std.begin(), std.end()});
-  return std::make_shared<Normalised>(std::move(data), std::move(channels));
+  if (how == Normalising::rounded) data = without_width(std::move(data));
+  Normaliser normaliser(data->spec(), {mean, std, how});
+  return std::make_shared<Normalised>(std::move(data), std::move(normaliser));
 }
 
 DatasetPtr without_width(DatasetPtr data) {

@@ -36,7 +36,19 @@ uint32_t largest_unsigned(const int32_t* values, size_t count) {
   return largest;
 }
 
+TELAR_FOR_EACH_CPU
+void luma(const uint8_t* __restrict rgb, uint8_t* __restrict grey, size_t pixels) {
+  constexpr unsigned kHalf = 1U << 15U;
+  for (size_t i = 0; i < pixels; ++i)
+    grey[i] = static_cast<uint8_t>(
+        (19595U * rgb[3 * i] + 38470U * rgb[3 * i + 1] + 7471U * rgb[3 * i + 2] + kHalf) >> 16U);
+}
+
 }  // namespace
+
+void luma_of_rgb(std::span<const uint8_t> rgb, std::span<uint8_t> grey) {
+  luma(rgb.data(), grey.data(), grey.size());
+}
 
 void scaled_bytes(std::span<const uint8_t> bytes, float scale, std::span<float> out) {
   scale_bytes(bytes.data(), scale, out.data(), out.size());

@@ -11,6 +11,7 @@
 #include "telar/data/assignment.h"
 #include "telar/data/batch_source.h"
 #include "telar/data/dataset.h"
+#include "telar/data/normalised.h"
 
 namespace telar {
 
@@ -109,8 +110,7 @@ struct StreamRequest {
   Part part = {};             ///< of each batch, for this worker
   int64_t ahead = 0;          ///< batches that are read before the step that uses the first of them
   StreamPartitions partitions = StreamPartitions::all;
-  std::vector<double> mean;  ///< for normalising; empty: none
-  std::vector<double> std;
+  FeatureScale scale = {};                            ///< for normalising
   std::function<void(const std::string&)> warn = {};  ///< may be empty; called from threads that read
   /// Ends reads that wait for messages; called from threads that read. Empty: never.
   std::function<bool()> stop_requested = {};

@@ -49,7 +49,7 @@ StreamBatches::StreamBatches(std::unique_ptr<MessageLog> log, StreamOptions opti
     : log_(std::move(log)),
       options_(std::move(options)),
       tensors_(tensors_of_stream(options_.format.spec)),
-      decoder_(message_decoder(options_.format)),
+      decoder_(message_decoder(options_.format, options_.scale)),
       damaged_(log_->name(), {options_.skip_damaged, options_.batch, options_.dead_letters, options_.warn}),
       partitions_(static_cast<int>(options_.starts.size())),
       warned_of_(partitions_),

@@ -11,7 +11,6 @@
 #include "telar/data/damaged_messages.h"
 #include "telar/data/message_format.h"
 #include "telar/data/message_log.h"
-#include "telar/data/normalised.h"
 #include "telar/data/stream.h"
 #include "telar/data/stream_position.h"
 
@@ -30,9 +29,9 @@ struct StreamOptions {
   /// By arrival: a batch ends so long after its first message was taken, also if it is not full. 0: never.
   double linger_seconds = 0;
   bool skip_damaged = false;
-  bool audit = false;          ///< for uses()
-  size_t remembered = 16;      ///< batches, for uses() and, by arrival, to be read again
-  ChannelScale channels = {};  ///< for normalising the features
+  bool audit = false;       ///< for uses()
+  size_t remembered = 16;   ///< batches, for uses() and, by arrival, to be read again
+  FeatureScale scale = {};  ///< for normalising the features
   /// Where damaged messages go if they are skipped, with headers that say where they come from and what is
   /// wrong with them; null: nowhere. A batch is returned when those of this worker's part of it are stored.
   std::shared_ptr<MessageSink> dead_letters = {};

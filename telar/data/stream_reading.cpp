@@ -217,7 +217,6 @@ class StreamBatches::Reading {
       return false;
     }
     if (!again_) stream_.damaged_.sample();
-    options_.channels.apply(as_floats(sample));
     batch.ids()[i] = message_.offset * stream_.partitions_ + partition;
     if (message_.time >= 0) batch.arrived.push_back(message_.time);
     return true;

@@ -8,7 +8,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <system_error>
+#include <type_traits>
+#include <utility>
 
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
@@ -97,7 +100,8 @@ void SafetensorsFile::read_bytes(uint64_t position, std::span<std::byte> bytes,
   }
 }
 
-void SafetensorsFile::read(const std::string& name, std::span<float> values) const {
+template <typename Number>
+void SafetensorsFile::read_numbers(const std::string& name, std::span<Number> values) const {
   const SafetensorsEntry& tensor = entry(name);
   check_readable(tensor, path_.string());
   if (values.size() != static_cast<size_t>(tensor.shape.elements())) {
@@ -106,7 +110,8 @@ void SafetensorsFile::read(const std::string& name, std::span<float> values) con
   }
   const std::string what = "tensor \"" + name + "\"";
   const uint64_t position = header_.data_start + tensor.offset;
-  if (tensor.dtype == "F32") return read_bytes(position, std::as_writable_bytes(values), what);
+  const std::string_view plain = std::is_same_v<Number, float> ? "F32" : "F64";
+  if (tensor.dtype == plain) return read_bytes(position, std::as_writable_bytes(values), what);
 
   const size_t element = safetensors_element_bytes(tensor.dtype);
   std::vector<std::byte> raw(std::min<size_t>(tensor.bytes, kChunk));
@@ -117,6 +122,14 @@ void SafetensorsFile::read(const std::string& name, std::span<float> values) con
     decode_safetensors(tensor.dtype, part, values.subspan(done, count));
     done += count;
   }
+}
+
+void SafetensorsFile::read(const std::string& name, std::span<float> values) const {
+  read_numbers(name, values);
+}
+
+void SafetensorsFile::read(const std::string& name, std::span<double> values) const {
+  read_numbers(name, values);
 }
 
 NamedTensor SafetensorsFile::read(const std::string& name) const {
@@ -134,21 +147,35 @@ std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path) {
   return tensors;
 }
 
-std::vector<NamedTensor> parse_safetensors(std::span<const std::byte> file, const std::string& source) {
+SafetensorsBytes::SafetensorsBytes(std::span<const std::byte> file, std::string source)
+    : source_(std::move(source)) {
   const uint64_t length =
-      header_length(file.first(std::min<size_t>(file.size(), kSafetensorsLengthBytes)), file.size(), source);
-  const auto header =
-      parse_safetensors_header(file.subspan(kSafetensorsLengthBytes, length), file.size(), source);
-  const auto data = file.subspan(header.data_start);
-  std::vector<NamedTensor> tensors;
-  for (const auto& entry : header.entries) {
-    check_readable(entry, source);
-    NamedTensor tensor{entry.name, entry.shape,
-                       std::vector<float>(static_cast<size_t>(entry.shape.elements()))};
-    decode_safetensors(entry.dtype, data.subspan(entry.offset, entry.bytes), tensor.data);
-    tensors.push_back(std::move(tensor));
+      header_length(file.first(std::min<size_t>(file.size(), kSafetensorsLengthBytes)), file.size(), source_);
+  header_ = parse_safetensors_header(file.subspan(kSafetensorsLengthBytes, length), file.size(), source_);
+  data_ = file.subspan(header_.data_start);
+}
+
+std::span<const std::byte> SafetensorsBytes::bytes_of(const SafetensorsEntry& entry) const {
+  check_readable(entry, source_);
+  return data_.subspan(entry.offset, entry.bytes);
+}
+
+void SafetensorsBytes::read(const SafetensorsEntry& entry, std::span<float> values) const {
+  decode_safetensors(entry.dtype, bytes_of(entry), values);
+}
+
+void SafetensorsBytes::read(const SafetensorsEntry& entry, std::span<double> values) const {
+  decode_safetensors(entry.dtype, bytes_of(entry), values);
+}
+
+std::vector<NamedTensor> parse_safetensors(std::span<const std::byte> file, const std::string& source) {
+  const SafetensorsBytes tensors(file, source);
+  std::vector<NamedTensor> all;
+  for (const auto& entry : tensors.entries()) {
+    all.push_back({entry.name, entry.shape, std::vector<float>(static_cast<size_t>(entry.shape.elements()))});
+    tensors.read(entry, all.back().data);
   }
-  return tensors;
+  return all;
 }
 
 }  // namespace telar

@@ -49,9 +49,9 @@ struct SafetensorsHeader {
 /// {"NAME": {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__": {…}},
 /// then the data of all tensors, little-endian, without gaps.
 ///
-/// Reads F32, F16, BF16, F64, I64 and I32, converted to float. A file may contain tensors of other types as
-/// long as they are not read. Everything in a file is checked before it is used; each mistake is an Error
-/// (user) that names the file and the tensor.
+/// Reads F32, F16, BF16, F64, I64 and I32, converted to float, or to double if that is asked for. A file may
+/// contain tensors of other types as long as they are not read. Everything in a file is checked before it is
+/// used; each mistake is an Error (user) that names the file and the tensor.
 class SafetensorsFile {
  public:
   /// Reads only the header. Tensors are read one by one, directly to their destination, so a large file is
@@ -69,9 +69,12 @@ class SafetensorsFile {
 
   /// Reads a tensor. `values` must have as many elements as the tensor's shape; otherwise throws Error (run).
   void read(const std::string& name, std::span<float> values) const;
+  void read(const std::string& name, std::span<double> values) const;
   NamedTensor read(const std::string& name) const;
 
  private:
+  template <typename Number>
+  void read_numbers(const std::string& name, std::span<Number> values) const;
   void read_bytes(uint64_t position, std::span<std::byte> bytes, const std::string& what) const;
 
   std::filesystem::path path_;
@@ -83,7 +86,25 @@ class SafetensorsFile {
 /// All tensors of a file, in the order of their bytes.
 std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path);
 
-/// The same for a file in memory; `source` is its name in messages.
+/// A file in memory; `source` is its name in messages.
+class SafetensorsBytes {
+ public:
+  SafetensorsBytes(std::span<const std::byte> file, std::string source);
+
+  const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
+  /// `values` has as many elements as the tensor's shape.
+  void read(const SafetensorsEntry& entry, std::span<float> values) const;
+  void read(const SafetensorsEntry& entry, std::span<double> values) const;
+
+ private:
+  std::span<const std::byte> bytes_of(const SafetensorsEntry& entry) const;
+
+  std::string source_;
+  SafetensorsHeader header_;
+  std::span<const std::byte> data_;  ///< behind the header
+};
+
+/// All tensors of a file in memory.
 std::vector<NamedTensor> parse_safetensors(std::span<const std::byte> file, const std::string& source);
 
 /// A file begins with the length of its header: a little-endian number of this many bytes.

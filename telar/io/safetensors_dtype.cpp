@@ -58,12 +58,32 @@ float from_f16(uint16_t bits) {
   return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
 }
 
-template <typename Raw, typename Convert>
-void convert_all(std::span<const std::byte> raw, std::span<float> values, Convert convert) {
+template <typename Raw, typename Number, typename Convert>
+void convert_all(std::span<const std::byte> raw, std::span<Number> values, Convert convert) {
   for (size_t i = 0; i < values.size(); ++i) {
     Raw element;
     std::memcpy(&element, raw.data() + i * sizeof(Raw), sizeof(Raw));
-    values[i] = convert(element);
+    values[i] = static_cast<Number>(convert(element));
+  }
+}
+
+template <typename Number>
+void decode_all(std::string_view dtype, std::span<const std::byte> raw, std::span<Number> values) {
+  const auto itself = [](auto element) { return element; };
+  if (dtype == "F32") {
+    convert_all<float>(raw, values, itself);
+  } else if (dtype == "F16") {
+    convert_all<uint16_t>(raw, values, from_f16);
+  } else if (dtype == "BF16") {
+    convert_all<uint16_t>(raw, values, from_bf16);
+  } else if (dtype == "F64") {
+    convert_all<double>(raw, values, itself);
+  } else if (dtype == "I64") {
+    convert_all<int64_t>(raw, values, itself);
+  } else if (dtype == "I32") {
+    convert_all<int32_t>(raw, values, itself);
+  } else {
+    throw run_error("tensors of type {} cannot be converted to float", dtype);
   }
 }
 
@@ -80,22 +100,11 @@ bool safetensors_decodes(std::string_view dtype) {
 }
 
 void decode_safetensors(std::string_view dtype, std::span<const std::byte> raw, std::span<float> values) {
-  const auto number = [](auto element) { return static_cast<float>(element); };
-  if (dtype == "F32") {
-    convert_all<float>(raw, values, number);
-  } else if (dtype == "F16") {
-    convert_all<uint16_t>(raw, values, from_f16);
-  } else if (dtype == "BF16") {
-    convert_all<uint16_t>(raw, values, from_bf16);
-  } else if (dtype == "F64") {
-    convert_all<double>(raw, values, number);
-  } else if (dtype == "I64") {
-    convert_all<int64_t>(raw, values, number);
-  } else if (dtype == "I32") {
-    convert_all<int32_t>(raw, values, number);
-  } else {
-    throw run_error("tensors of type {} cannot be converted to float", dtype);
-  }
+  decode_all(dtype, raw, values);
+}
+
+void decode_safetensors(std::string_view dtype, std::span<const std::byte> raw, std::span<double> values) {
+  decode_all(dtype, raw, values);
 }
 
 }  // namespace telar

@@ -6,6 +6,7 @@
 
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
+#include "telar/data/reading_rules.h"
 #include "telar/data/source.h"
 #include "telar/train/data_record.h"
 #include "telar/train/job_strategy.h"
@@ -77,20 +78,23 @@ StreamPtr open_here(const Job& job, const StreamOpening& opening, StreamPartitio
   Part part;
   if (opening.processes != nullptr)
     part = {opening.processes->rank(), opening.processes->rank() + 1, opening.processes->size()};
-  const bool normalises = data.normalise;
   return source_type(data.source)
       .open_stream({.options = data.options,
                     .batch = job.training.batch,
                     .part = part,
                     .ahead = data.prefetch,
                     .partitions = partitions,
-                    .mean = normalises ? data.mean : std::vector<double>{},
-                    .std = normalises ? data.std : std::vector<double>{},
+                    .scale = message_scale(data),
                     .warn = opening.warn,
                     .stop_requested = opening.stop_requested});
 }
 
 }  // namespace
+
+FeatureScale message_scale(const DataJob& data) {
+  if (!data.normalise) return {};
+  return {data.mean, data.std, data.rules < kWideMessageRules ? Normalising::rounded : Normalising::exact};
+}
 
 bool trains_on_stream(const DataJob& data) { return source_type(data.source).open_stream != nullptr; }
 

@@ -14,6 +14,9 @@ namespace telar {
 /// Whether the training samples of a job arrive one after another (SourceType::open_stream).
 bool trains_on_stream(const DataJob& data);
 
+/// With what the features of a job's messages are normalised.
+FeatureScale message_scale(const DataJob& data);
+
 /// How a job's stream is opened.
 struct StreamOpening {
   /// Those that train together; null: this one alone. Rank 0 decides where the stream begins and ends.

@@ -39,7 +39,7 @@ class StreamPrediction {
         log_(log),
         writer_(writer),
         options_(options),
-        decoder_(message_decoder(options.format)),
+        decoder_(message_decoder(options.format, options.scale)),
         damaged_(log.name(), options.damage),
         batch_(tensors_of_messages(options.format.spec)),
         read_(options.starts),
@@ -138,7 +138,6 @@ class StreamPrediction {
       return pass(partition, message.offset);
     }
     damaged_.sample();
-    options_.channels.apply(as_floats(sample));
     batch_.ids()[row] = message.offset * log_.partitions() + partition;
     Taken& taken = taken_.emplace_back(Taken{partition, message.offset, std::nullopt, message.time});
     if (message.key) taken.key = std::string(*message.key);

@@ -11,7 +11,6 @@
 #include "telar/data/damaged_messages.h"
 #include "telar/data/message_format.h"
 #include "telar/data/message_log.h"
-#include "telar/data/normalised.h"
 #include "telar/train/newer_parameters.h"
 #include "telar/train/trained.h"
 
@@ -47,7 +46,7 @@ struct PredictProgress {
 
 struct PredictStreamOptions {
   MessageFormat format;
-  ChannelScale channels = {};      ///< for normalising the features
+  FeatureScale scale = {};         ///< for normalising the features
   std::vector<int64_t> starts;     ///< one for each partition
   std::vector<int64_t> ends = {};  ///< the same; empty: none
   int64_t messages = 0;            ///< after which it ends; 0: it does not

@@ -200,9 +200,7 @@ PredictTopic open_predict_topic(const Trained& trained, const PredictTopicReques
   options.messages = request.messages;
   options.batch = trained.job.training.evaluation_batch;
   if (const double linger = linger_seconds(data); linger > 0) options.linger_seconds = linger;
-  if (data.normalise && !data.mean.empty())
-    options.channels = channel_scale(options.format.spec, {data.mean.begin(), data.mean.end()},
-                                     {data.std.begin(), data.std.end()});
+  options.scale = message_scale(data);
   options.damage = {.skip = data.options.text("on_error") == "skip",
                     .batch = options.batch,
                     .dead_letters = {},

@@ -257,6 +257,14 @@ TEST(Csv, NumbersAreTheNearestOfF64) {
   }
 }
 
+TEST(Csv, Utf16IsRefusedAsWhatItIs) {
+  for (const std::string_view start : {std::string_view("\xff\xfe"
+                                                        "a\0",
+                                                        4),
+                                       std::string_view("\xfe\xff\0a", 4), std::string_view("a\0,\0", 4)})
+    expect_rejected(std::string(start) + "y\n1,2\n", {}, {"is UTF-16, or no text; save it as UTF-8"});
+}
+
 TEST(Csv, NeedsLinesAndColumns) {
   expect_rejected("", kThreeClasses, {"no lines"});
   expect_rejected("a,kind\n", kThreeClasses, {"no lines"});

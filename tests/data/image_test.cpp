@@ -131,6 +131,7 @@ TEST(Pictures, OfKindsThatCannotBeReadAreNotCalledDamaged) {
   refused(changed("16_565.bmp", {0, 0xf8, 0, 0}, {0xe1, 7}), "not side by side");
   refused(changed("24.bmp", {26 + 28, 0, 0, 0}, {77}), "a header of 77 bytes");
   refused(changed("grey_16.tiff", {2, 1, 3, 0, 1, 0, 0, 0}, {12}), "12");
+  refused(changed("rgb_packbits.tiff", {6, 1, 3, 0, 1, 0, 0, 0}, {8}), "its colours are CIE L*a*b*");
 }
 
 TEST(Pictures, StayAsTheyAreStoredIfTheJobSaysSo) {

@@ -240,6 +240,48 @@ TEST(MessageFormat, ADecoderIsNotSpoiltByTheMessageBefore) {
   }
 }
 
+TEST(MessageFormat, NumbersAreF64UntilTheyAreNormalised) {
+  const auto normalised = [](const MessageFormat& format, const FeatureScale& scale,
+                             std::string_view message) {
+    Decoded sample;
+    message_decoder(format, scale)
+        ->decode(message, std::as_writable_bytes(std::span(sample.x)),
+                 std::as_writable_bytes(std::span(sample.label)));
+    EXPECT_EQ(sample.label[0], 7);
+    return sample.x;
+  };
+  const FeatureScale seconds{{1.7e9}, {0.5}};
+  const std::vector<float> right = {2, 4, -6};
+  const std::string line = "1700000001,1700000002,1699999997,7";
+  EXPECT_EQ(normalised(format_named("csv"), seconds, line), right);
+  MessageFormat json = format_named("json");
+  json.fields = {"a", "b"};
+  EXPECT_EQ(normalised(json, seconds, R"({"b": [1700000002, 1699999997], "label": 7, "a": 1700000001})"),
+            right);
+  EXPECT_EQ(normalised(format_named("csv"), {{0}, {0.5}}, "1,2,-3,7"), right) << "where f32 is enough";
+  const FeatureScale far{{16'000'001}, {0.5}};
+  EXPECT_EQ(
+      normalised(format_named("raw"), far, encoded(format_named("raw"), {16e6F, 16'000'002, 16'000'003}, 7)),
+      (std::vector<float>{-2, 2, 4}));
+  const FeatureScale before{{1.7e9}, {0.5}, Normalising::rounded};
+  EXPECT_EQ(normalised(format_named("csv"), before, line), (std::vector<float>{0, 0, 0}))
+      << "as a run of before";
+  expect_error([&] { message_decoder(format_named("csv"), {{1, 2}, {1, 2}}); }, {"3 channels", "2 means"});
+}
+
+TEST(MessageFormat, WideFeaturesAreWrittenWithAllTheirDigits) {
+  const std::vector<double> x = {1'700'000'001, 0.1, -1e-7};
+  const int32_t label = 7;
+  for (const auto& [name, right] : {std::pair("csv", "1700000001,0.1,-1e-07,7"),
+                                    std::pair("json", R"({"x":[1700000001,0.1,-1e-07],"label":7})")}) {
+    MessageFormat format = format_named(name);
+    format.spec.wide = true;
+    std::string message;
+    encode_message(format, std::as_bytes(std::span(x)), std::as_bytes(std::span(&label, 1)), message);
+    EXPECT_EQ(message, right);
+  }
+}
+
 TEST(MessageFormat, WithoutALabelAMessageIsReadWhateverItsLabelIs) {
   const std::vector<float> x = {0.5F, 1, 2};
   MessageFormat raw = format_named("raw");

@@ -74,6 +74,28 @@ file { name: "n.proto" package: "n" syntax: "proto3" message_type { name: "A" } 
   return set.SerializeAsString();
 }
 
+TEST(ProtobufMessage, OfTheMembersOfAOneofTheLastOneCounts) {
+  google::protobuf::FileDescriptorSet set;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(
+file { name: "o.proto" package: "shop"
+  enum_type { name: "Kind" value { name: "K1" number: 1 } }
+  message_type { name: "Event" oneof_decl { name: "how" }
+    field { name: "x" number: 1 type: TYPE_INT32 label: LABEL_OPTIONAL oneof_index: 0 }
+    field { name: "text" number: 2 type: TYPE_STRING label: LABEL_OPTIONAL oneof_index: 0 }
+    field { name: "e" number: 3 type: TYPE_ENUM type_name: ".shop.Kind" label: LABEL_OPTIONAL oneof_index: 0 }
+    field { name: "kind" number: 4 type: TYPE_INT32 label: LABEL_OPTIONAL } } })",
+                                                            &set));
+  const MessageFormat format = record_format("protobuf", {"x"}, 1);
+  const auto decoder = protobuf_decoder(format, set.SerializeAsString());
+  const auto x = [&](const std::string& hex) { return decoded_record(*decoder, format, from_hex(hex)).x; };
+  EXPECT_EQ(x("20 01 08 05"), std::vector<float>{5});
+  EXPECT_EQ(x("20 01 12 01 61 08 05"), std::vector<float>{5}) << "the text before it";
+  EXPECT_EQ(x("20 01 08 05 18 07"), std::vector<float>{5}) << "7 is no value of the enum";
+  EXPECT_EQ(x("20 01 08 05 10 07"), std::vector<float>{5}) << "an integer is no text";
+  for (const char* other : {"20 01 08 05 12 01 61", "20 01 08 05 18 01", "08 05 12 00 20 01"})
+    expect_error([&] { x(other); }, {"the message has no field 'x'"});
+}
+
 TEST(ProtobufMessage, AFrameNamesTheSchemaAndTheMessageInIt) {
   MessageFormat format = record_format("protobuf", {"c"}, 1);
   format.schema_ids = {7, 258};

@@ -21,6 +21,17 @@ TEST(PixelLoops, EveryByteOfAnyLengthIsScaled) {
   }
 }
 
+TEST(PixelLoops, LumaIsThatOfEveryPixel) {
+  for (const size_t pixels : {0U, 1U, 15U, 33U, 1000U}) {
+    std::vector<uint8_t> rgb(3 * pixels);
+    for (size_t i = 0; i < rgb.size(); ++i) rgb[i] = static_cast<uint8_t>(i * 89);
+    std::vector<uint8_t> grey(pixels, 1);
+    luma_of_rgb(rgb, grey);
+    for (size_t i = 0; i < pixels; ++i)
+      EXPECT_NEAR(grey[i], 0.299 * rgb[3 * i] + 0.587 * rgb[3 * i + 1] + 0.114 * rgb[3 * i + 2], 0.51) << i;
+  }
+}
+
 // A fused multiply-add would round only once, so CPUs that have it would produce other bits.
 TEST(PixelLoops, ProductsAreRoundedBeforeTheShiftIsAdded) {
   constexpr float kScale = 1.0F / 0.3530F;

@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "data/support.h"
+#include "telar/data/normalised.h"
+#include "telar/data/reading_rules.h"
 #include "telar/data/source.h"
 #include "telar/io/output_file.h"
 #include "telar/io/safetensors.h"
@@ -28,13 +30,13 @@ void append(Bytes& data, const std::vector<T>& values) {
 
 class SafetensorsSource : public testing::Test {
  protected:
-  DatasetPtr open(const Bytes& file, const Attributes& more = {}) const {
+  DatasetPtr open(const Bytes& file, const Attributes& more = {}, int64_t rules = kNewestRules) const {
     Attributes given = more;
     given.set("path", folder_.write("samples.safetensors", file));
     const SourceType& type = source_type("safetensors");
     const Attributes options = completed("source", type.options, given);
     type.check(options);
-    return type.open({.options = options}, Split::train).samples;
+    return type.open({.options = options, .rules = rules}, Split::train).samples;
   }
 
   /// Two samples of two features, with labels of this type and value.
@@ -78,16 +80,51 @@ TEST_F(SafetensorsSource, ReadsWhatTelarWritesWithTargetsAndOtherNames) {
 
 TEST_F(SafetensorsSource, IntegersAreTokenIds) {
   Bytes data;
-  append<int32_t>(data, {5, 6, 7, 1 << 24});
+  append<int32_t>(data, {5, 6, 7, (1 << 24) + 1});
   append<int32_t>(data, {1, 0});
   const std::string json =
       R"({"x":{"dtype":"I32","shape":[2,2],"data_offsets":[0,16]},"label":{"dtype":"I32","shape":[2,1],"data_offsets":[16,24]}})";
   const DatasetPtr tokens = open(tensor_file(json, data));
   EXPECT_EQ(tokens->spec().dtype, DType::i32);
-  EXPECT_EQ(read(*tokens, 1).tokens, (std::vector<int32_t>{7, 1 << 24}));
-  const int32_t large = (1 << 24) + 2;
-  std::memcpy(data.data() + 12, &large, sizeof large);
-  expect_error([&] { open(tensor_file(json, data)); }, {"\"x\"", "value 3 is 16777218", "16777216"});
+  EXPECT_EQ(read(*tokens, 1).tokens, (std::vector<int32_t>{7, (1 << 24) + 1}));
+  Bytes large;
+  append<int64_t>(large, {5, int64_t{1} << 31});
+  append<int64_t>(large, {1, 0});
+  const std::string of_64_bits =
+      R"({"x":{"dtype":"I64","shape":[2],"data_offsets":[0,16]},"label":{"dtype":"I64","shape":[2],"data_offsets":[16,32]}})";
+  expect_error([&] { open(tensor_file(of_64_bits, large)); },
+               {"\"x\"", "value 1 is 2147483648", "to 2147483647"});
+}
+
+TEST_F(SafetensorsSource, NumbersOf64BitsKeepTheirDigits) {
+  Bytes data;
+  append<double>(data, {1.7e9 + 1, 1.7e9 + 2});
+  append<float>(data, {0, 1});
+  const Bytes file = tensor_file(
+      R"({"x":{"dtype":"F64","shape":[2,1],"data_offsets":[0,16]},"label":{"dtype":"F32","shape":[2],"data_offsets":[16,24]}})",
+      data);
+  const DatasetPtr seconds = open(file);
+  EXPECT_TRUE(seconds->spec().wide);
+  EXPECT_EQ(read(*normalised(seconds, {1.7e9}, {0.5}), 1).values[0], 4);
+  EXPECT_FALSE(open(file, {}, 2)->spec().wide) << "a run from before reads as it did";
+}
+
+TEST_F(SafetensorsSource, NumbersToPredictKeepTheirDigits) {
+  const SourceType& type = source_type("safetensors");
+  const auto to_predict = [&](const std::string& dtype, const Bytes& data, int64_t rules) {
+    const Bytes file =
+        tensor_file(R"({"x":{"dtype":")" + dtype + R"(","shape":[1,1],"data_offsets":[0,8]}})", data);
+    const DatasetPtr samples =
+        type.inputs.open({.path = "x", .bytes = file, .features = {1}, .rules = rules}, nullptr);
+    return read(*normalised(samples, {1.7e9}, {0.5}), 0).values[0];
+  };
+  Bytes real;
+  append<double>(real, {1.7e9 + 1});
+  Bytes whole;
+  append<int64_t>(whole, {1'700'000'001});
+  EXPECT_EQ(to_predict("F64", real, kNewestRules), 2);
+  EXPECT_EQ(to_predict("I64", whole, kNewestRules), 2);
+  EXPECT_EQ(to_predict("F64", real, 2), 0);
 }
 
 TEST_F(SafetensorsSource, RefusesWhatIsNoSample) {

@@ -884,7 +884,7 @@ TEST(Stream, NormalisesAsFilesAre) {
   MemoryTopic topic(1);
   fill(topic, {10});
   StreamOptions options = until_now(topic, 10);
-  options.channels = channel_scale(options.format.spec, {0.25F}, {0.5F});
+  options.scale = {{0.25}, {0.5}};
   const auto stream = stream_of(topic, std::move(options));
   Batch batch(stream->tensors());
   stream->read(stream->begin(0), batch);

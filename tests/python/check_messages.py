@@ -68,7 +68,9 @@ class Samples:
         if any(name not in record for name in names):
             raise Refused("a field is missing")
         *parts, label = [numbers(record[name]) for name in names]
-        features = [single(number) for part in parts for number in part]
+        features = [number for part in parts for number in part]
+        narrow = [single(number) for number in features]  # wide ones, too, must have an f32
+        features = features if self.case["wide"] else narrow
         if len(features) != self.case["features"]:
             raise Refused("another number of features")
         if self.case["classes"] > 0:
@@ -429,6 +431,10 @@ class Protobuf:
         self.path = [1, 0] if self.nested else [2]
         names = ["f%d" % i for i in range(draw.randint(3, 7))]
         self.names = names[:draw.randint(1, 3)]
+        first = draw.randrange(len(names))  # the members of a oneof follow each other
+        choice = [*names, "label"][first:first + 2] if draw.random() < 0.4 else []
+        if choice:
+            row.oneof_decl.add(name="choice")
         ids = draw.sample([*range(1, 30), 200, 20000, 2**29 - 1], len(names) + 1)
         for name, number in zip([*names, "label"], ids):
             wanted = name in self.names or name == "label"
@@ -436,7 +442,9 @@ class Protobuf:
             field = row.field.add(name=name, number=number, type=self.KINDS.index(kind) + 1, label=1)
             if kind in ("enum", "message"):
                 field.type_name = ".shop.Kind" if kind == "enum" else ".shop.Other"
-            if name != "label" and draw.random() < 0.4:
+            if name in choice:
+                field.oneof_index = 0
+            elif name != "label" and draw.random() < 0.4:
                 field.label = 3
                 if kind not in ("string", "bytes", "message") and draw.random() < 0.5:
                     field.options.packed = draw.random() < 0.5
@@ -599,7 +607,7 @@ class Protobuf:
             if field.label == 3:
                 record[name] = list(getattr(parsed, name))
                 continue
-            if (not self.proto3 or field.proto3_optional) and not parsed.HasField(name):
+            if (not self.proto3 or field.HasField("oneof_index")) and not parsed.HasField(name):
                 continue
             record[name] = getattr(parsed, name)
         return record
@@ -618,7 +626,7 @@ def draw_case(draw, folder, kind):
         label = draw.choice(["", "label", "y"]) if kind is Json else ""
     variable = getattr(form, "lengths_allowed", lambda name: kind is Json)
     lengths = [draw.randint(1, 4) if variable(name) and draw.random() < 0.5 else 1 for name in names]
-    case = {**form.describe(), "classes": classes, "fields": names, "label": label, "features": sum(lengths),
+    case = {**form.describe(), "wide": draw.random() < 0.5, "classes": classes, "fields": names, "label": label, "features": sum(lengths),
             "targets": draw.randint(1, 3) if kind is Json else 1}
     return form, case, lengths
 

@@ -17,6 +17,7 @@ telar::MessageFormat format_of(const Json& given) {
   telar::MessageFormat format;
   format.name = given.at("format");
   format.spec.features = {given.at("features").get<int64_t>()};
+  format.spec.wide = given.at("wide");
   format.spec.classes = given.at("classes");
   format.spec.targets = {given.at("targets").get<int64_t>()};
   format.fields = given.at("fields");
@@ -44,6 +45,7 @@ Json read(telar::MessageDecoder& decoder, const telar::SampleSpec& spec, const s
     return error.what();
   }
   const Json labels = spec.classes > 0 ? Json(telar::as_ints(label)) : Json(telar::as_floats(label));
+  if (spec.wide) return {{"features", telar::as_doubles(features)}, {"label", labels}};
   return {{"features", telar::as_floats(features)}, {"label", labels}};
 }
 

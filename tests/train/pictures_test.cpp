@@ -95,7 +95,7 @@ class RunOnPictures : public testing::Test {
 
 TEST_F(RunOnPictures, RecordsTheRulesByWhichItReadsThem) {
   run({});
-  EXPECT_TRUE(says(test::read_text(path() / "samples.json"), "\"rules\": 2"));
+  EXPECT_TRUE(says(test::read_text(path() / "samples.json"), fmt::format("\"rules\": {}", kNewestRules)));
   EXPECT_FALSE(says(test::read_text(path() / "job.yaml"), "rules"));
   const std::string alpha = picture("rgba.png");  // its first pixel is white and transparent
   EXPECT_GT(values(trained(), alpha)[0], 0.9F);
@@ -125,7 +125,7 @@ TEST_F(RunOnPictures, TheRulesInAnOlderJobCount) {
   fs::copy(path() / "job.yaml", alone);
   expect_error([&] { read_job(alone); }, {"job.yaml:", "unknown key 'data.rules'"});
   make_older("  rules: 7\n");
-  expect_error([&] { read_job(path() / "job.yaml"); }, {"data.rules is '7'", "at least 1 and at most 2"});
+  expect_error([&] { read_job(path() / "job.yaml"); }, {"data.rules is '7'", "at least 1 and at most 3"});
 }
 
 TEST_F(RunOnPictures, AJobWithOtherValuesHasTheSameRules) {

@@ -12,6 +12,7 @@
 #include "telar/nn/zoo.h"
 #include "telar/train/job_keys.h"
 #include "telar/train/job_reader.h"
+#include "telar/train/job_stream.h"
 #include "telar/train/stream_observer.h"
 #include "telar/train/trainer.h"
 
@@ -279,6 +280,18 @@ Job stream_job(const std::vector<std::string>& overrides = {}) {
 
 std::string stream_mistake(const std::vector<std::string>& overrides) {
   return sentence_of([&] { stream_job(overrides); });
+}
+
+TEST(StreamJob, ARunFromBeforeNormalisesItsMessagesAsItDid) {
+  DataJob data = stream_job({"data.mean=[1]", "data.std=[2]"}).data;
+  EXPECT_EQ(message_scale(data).how, Normalising::exact);
+  EXPECT_EQ(message_scale(data).std, std::vector<double>{2});
+  for (const int64_t rules : {1, 2}) {
+    data.rules = rules;
+    EXPECT_EQ(message_scale(data).how, Normalising::rounded) << rules;
+  }
+  data.normalise = false;
+  EXPECT_TRUE(message_scale(data).mean.empty());
 }
 
 TEST(StreamJob, ItsGroupsAreReadAndWrittenBack) {

@@ -150,9 +150,7 @@ StreamPtr open_topic(const StreamRequest& request) {
     stream.dead_letters =
         open_kafka_sink({options.text("brokers"), options.text("dead_letter"), "", options.texts("kafka")}, 0,
                         request.stop_requested);
-  if (!request.mean.empty())
-    stream.channels = channel_scale(stream.format.spec, {request.mean.begin(), request.mean.end()},
-                                    {request.std.begin(), request.std.end()});
+  stream.scale = request.scale;
   stream.warn = request.warn;
   stream.stop_requested = request.stop_requested;
   return std::make_shared<StreamBatches>(std::move(log), std::move(stream));

@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
 #include <utility>
 
 #include "telar/core/error.h"
 #include "telar/data/in_memory.h"
+#include "telar/data/reading_rules.h"
 #include "telar/data/source.h"
 
 namespace telar {
 
 namespace {
-
-constexpr float kMostExact = 1 << 24;  // integers are read as f32, which has all of them up to here
 
 bool holds_integers(const SafetensorsEntry& tensor) { return tensor.dtype.starts_with('I'); }
 
@@ -29,76 +30,93 @@ Shape sample_shape(const Shape& shape, const std::string& what) {
   return Shape(std::vector<int64_t>(shape.begin() + 1, shape.end()));
 }
 
+/// Reads a tensor from wherever it is; T is float or double.
+template <typename T, typename Reader>
+std::vector<T> tensor_numbers(const SafetensorsEntry& tensor, const Reader& read) {
+  std::vector<T> values(static_cast<size_t>(tensor.shape.elements()));
+  read(tensor, std::span(values));
+  return values;
+}
+
 /// Values as integers from `least` to `most`.
-std::vector<int32_t> whole_numbers(const NamedTensor& tensor, float least, float most,
-                                   const std::string& what) {
+template <typename Reader>
+Bytes whole_numbers(const SafetensorsEntry& tensor, const Reader& read, double least, double most,
+                    const std::string& what) {
   std::vector<int32_t> numbers;
-  numbers.reserve(tensor.data.size());
-  for (const float value : tensor.data) {
+  for (const double value : tensor_numbers<double>(tensor, read)) {
     if (!(value >= least && value <= most) || value != std::trunc(value))
       throw user_error("{}: value {} is {}; it must be an integer from {:.0f} to {:.0f}", what,
                        numbers.size(), value, least, most);
     numbers.push_back(static_cast<int32_t>(value));
   }
-  return numbers;
+  return bytes_of(numbers);
 }
 
-Bytes finite_values(const NamedTensor& tensor, const std::string& what) {
+/// Values of which each is finite as f32.
+template <typename T, typename Reader>
+Bytes finite_values(const SafetensorsEntry& tensor, const Reader& read, const std::string& what) {
+  const std::vector<T> values = tensor_numbers<T>(tensor, read);
   const auto wrong =
-      std::find_if(tensor.data.begin(), tensor.data.end(), [](float value) { return !std::isfinite(value); });
-  if (wrong != tensor.data.end())
-    throw user_error("{}: value {} is {}; it must be finite", what, wrong - tensor.data.begin(), *wrong);
-  return bytes_of(tensor.data);
+      std::ranges::find_if(values, [](T value) { return !std::isfinite(static_cast<float>(value)); });
+  if (wrong != values.end())
+    throw user_error("{}: value {} is {}; it must be finite as f32", what, wrong - values.begin(), *wrong);
+  return bytes_of(values);
 }
 
-/// The type and the shape of a sample, from the tensor of features [N, …].
-SampleSpec spec_of(const SafetensorsEntry& features, const std::string& what) {
+/// The form of a sample, from the tensor of features [N, …].
+SampleSpec spec_of(const SafetensorsEntry& features, DType dtype, int64_t rules, const std::string& what) {
   SampleSpec spec;
   spec.features = sample_shape(features.shape, what);
-  spec.dtype = holds_integers(features) ? DType::i32 : DType::f32;
+  spec.dtype = dtype;
+  const bool exact_in_f32 = !holds_integers(features) && features.dtype != "F64";
+  spec.wide = dtype == DType::f32 && !exact_in_f32 && rules >= kWideMessageRules;
   return spec;
 }
 
-Bytes feature_bytes(const NamedTensor& features, DType dtype, const std::string& what) {
-  return dtype == DType::i32 ? bytes_of(whole_numbers(features, -kMostExact, kMostExact, what))
-                             : finite_values(features, what);
+template <typename Reader>
+Bytes feature_bytes(const SafetensorsEntry& features, const Reader& read, const SampleSpec& spec,
+                    const std::string& what) {
+  using Token = std::numeric_limits<int32_t>;
+  if (spec.dtype == DType::i32) return whole_numbers(features, read, Token::min(), Token::max(), what);
+  return spec.wide ? finite_values<double>(features, read, what) : finite_values<float>(features, read, what);
 }
 
 /// Classes [N] or [N, 1], or with `classes` 0 targets [N, …].
-Bytes label_bytes(const NamedTensor& labels, int64_t classes, SampleSpec& spec, const std::string& what) {
+template <typename Reader>
+Bytes label_bytes(const SafetensorsEntry& labels, const Reader& read, int64_t classes, SampleSpec& spec,
+                  const std::string& what) {
   spec.classes = classes;
   const Shape sample = sample_shape(labels.shape, what);
   if (classes == 0) {
     spec.targets = sample;
-    return finite_values(labels, what);
+    return finite_values<float>(labels, read, what);
   }
   if (sample.elements() != 1)
     throw user_error("{} has the shape {}; labels of classes must have [N] or [N, 1]", what,
                      labels.shape.str());
-  return bytes_of(whole_numbers(labels, 0, static_cast<float>(classes - 1), what));
+  return whole_numbers(labels, read, 0, static_cast<double>(classes - 1), what);
 }
 
-DatasetPtr open_tensors(const std::string& path, const Attributes& options) {
+DatasetPtr open_tensors(const std::string& path, const Attributes& options, int64_t rules) {
   const SafetensorsFile file(path);
-  const std::string features_name = options.text("features");
-  const std::string labels_name = options.text("labels");
-  const SafetensorsEntry& features = file.entry(features_name);
-  const SafetensorsEntry& labels = file.entry(labels_name);
+  const SafetensorsEntry& features = file.entry(options.text("features"));
+  const SafetensorsEntry& labels = file.entry(options.text("labels"));
   if (features.shape[0] != labels.shape[0])
     throw user_error("{}: \"{}\" has {} samples {}, but \"{}\" has {} {}; axis 0 must be the same", path,
-                     features_name, features.shape[0], features.shape.str(), labels_name, labels.shape[0],
+                     features.name, features.shape[0], features.shape.str(), labels.name, labels.shape[0],
                      labels.shape.str());
-  SampleSpec spec = spec_of(features, named(features_name, path));
-  Bytes values = feature_bytes(file.read(features_name), spec.dtype, named(features_name, path));
-  Bytes classes =
-      label_bytes(file.read(labels_name), options.integer("classes"), spec, named(labels_name, path));
+  const auto read = [&file](const SafetensorsEntry& tensor, auto values) { file.read(tensor.name, values); };
+  const std::string what = named(features.name, path);
+  SampleSpec spec = spec_of(features, holds_integers(features) ? DType::i32 : DType::f32, rules, what);
+  Bytes values = feature_bytes(features, read, spec, what);
+  Bytes classes = label_bytes(labels, read, options.integer("classes"), spec, named(labels.name, path));
   return in_memory(std::move(spec), std::move(values), 0, std::move(classes));
 }
 
 OpenedSource open_tensor_file(const SourceRequest& request, Split part) {
   const std::string& path = request.options.text(part == Split::train ? "path" : "test_path");
   if (path.empty()) return {};
-  return {open_tensors(path, request.options)};
+  return {open_tensors(path, request.options, request.rules)};
 }
 
 /// The length of the header, then its first character.
@@ -111,22 +129,21 @@ bool is_safetensors(const Bytes& file) {
 
 /// The tensor of the model's own features, or else the only tensor of the file.
 DatasetPtr tensor_inputs(const InputFile& file, const Attributes* options) {
-  const auto bytes = std::as_bytes(std::span(file.bytes));
-  const std::vector<NamedTensor> tensors = parse_safetensors(bytes, file.path);
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const NamedTensor& tensor) {
+  const SafetensorsBytes all(std::as_bytes(std::span(file.bytes)), file.path);
+  const std::vector<SafetensorsEntry>& tensors = all.entries();
+  const auto found = std::ranges::find_if(tensors, [&](const SafetensorsEntry& tensor) {
     return options != nullptr && tensor.name == options->text("features");
   });
   if (found == tensors.end() && tensors.size() != 1)
     throw user_error("{} has {} tensors; to predict, it must have one{}", file.path, tensors.size(),
                      options == nullptr ? "" : fmt::format(", or \"{}\"", options->text("features")));
-  const NamedTensor& features = found == tensors.end() ? tensors.front() : *found;
+  const SafetensorsEntry& features = found == tensors.end() ? tensors.front() : *found;
   const std::string what = named(features.name, file.path);
-  SampleSpec spec;
-  spec.features = sample_shape(features.shape, what);
-  spec.dtype = file.dtype;
+  SampleSpec spec = spec_of(features, file.dtype, file.rules, what);
   spec.classes = 1;
-  return in_memory(std::move(spec), feature_bytes(features, file.dtype, what), 0,
-                   bytes_of(no_labels(features.shape[0])));
+  const auto read = [&all](const SafetensorsEntry& tensor, auto values) { all.read(tensor, values); };
+  Bytes values = feature_bytes(features, read, spec, what);
+  return in_memory(std::move(spec), std::move(values), 0, bytes_of(no_labels(features.shape[0])));
 }
 
 }  // namespace
