@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "telar/core/error.h"
+#include "telar/core/signal_stack.h"
 #include "telar/core/waiting.h"
 
 namespace telar::cpu {
@@ -159,6 +160,7 @@ bool Team::take_exceptions() {
 }
 
 void Team::work(int own) {
+  give_signals_a_stack();
   introduce(own);
   take_exceptions_here();  // a thread begins with those of the one that started it
   Member& self = members_[static_cast<size_t>(own)];
