@@ -151,9 +151,9 @@ std::string advice(const std::vector<Learned>& contenders, const Judges& judges)
   const Entry chosen = alike.front();
   alike.erase(alike.begin());
 
-  std::string text =
-      fmt::format("Choose {}: it reached {} of {}, which all reached, after {} of training ({:.0f} images/s)",
-                  chosen.name, measure.one, common->str(), time_text(chosen), chosen.rate);
+  std::string text = fmt::format(
+      "Choose {}: it reached {} of {}, which all reached, after {} of training ({:.0f} samples/s)",
+      chosen.name, measure.one, common->str(), time_text(chosen), chosen.rate);
   if (!alike.empty()) {
     text += fmt::format(". These differ by less than {:.0f} % or the spread: {}; {} is the simplest",
                         100 * (kNear - 1), names_of(alike), chosen.name);

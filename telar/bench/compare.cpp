@@ -244,9 +244,9 @@ class Comparison {
                      {to + " max", "s", part(seconds, &Spread::most)}};
     }
     for (const Figure& figure : {Figure{"training", "s", training_seconds(learned)},
-                                 Figure{"rate", "images/s", part(rate, &Spread::median)},
-                                 Figure{"rate min", "images/s", part(rate, &Spread::least)},
-                                 Figure{"rate max", "images/s", part(rate, &Spread::most)},
+                                 Figure{"rate", "samples/s", part(rate, &Spread::median)},
+                                 Figure{"rate min", "samples/s", part(rate, &Spread::least)},
+                                 Figure{"rate max", "samples/s", part(rate, &Spread::most)},
                                  Figure{name, "", final_value(learned, measure)},
                                  Figure{"test " + name, "", first.figure("test_" + name)}})
       row.figures.push_back(figure);

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cmath>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "telar/bench/curve.h"
 #include "telar/bench/report_parts.h"
@@ -25,7 +29,8 @@ using report::number_of;
 
 std::string read_text(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw user_error("{} cannot be read", path.string());
+  if (!stream)
+    throw user_error("'{}' cannot be read: {}", path.string(), std::generic_category().message(errno));
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
@@ -40,6 +45,7 @@ Json scaled(const Json& number, double factor) {
 
 struct Run {
   std::string name;
+  std::string folder;
   Json summary;
   TrainingCurve curve;
   bool by_job = true;  ///< false: by Python's fit, which writes no summary
@@ -51,16 +57,42 @@ Json replicas_of(const Json& summary) {
   return summary.contains("bubble_formula") && replicas == 1 ? Json() : replicas;
 }
 
+/// What the log tells of a run without a summary: one of Python's fit, one that goes on, one that was killed.
+void fill_in_from_curve(Run& run) {
+  const TrainingCurve& curve = run.curve;
+  run.summary.emplace("epochs", curve.epochs.empty() ? 0 : curve.epochs.back().epoch);
+  Json best;
+  for (const CurvePoint& epoch : curve.epochs)
+    if (epoch.validation && epoch.loss && std::isfinite(*epoch.loss) &&
+        (best.is_null() || *epoch.loss < best))
+      best = *epoch.loss;
+  run.summary.emplace("best_validation_loss", best);
+  if (curve.steps.empty() || curve.steps.back().seconds <= 0) return;
+  const CurvePoint& last = curve.steps.back();
+  run.summary.emplace("seconds", last.seconds);
+  run.summary.emplace("images_per_second", last.samples / last.seconds);
+}
+
 Run read_run(const fs::path& folder) {
   Run run;
   run.name =
       folder.filename().empty() ? folder.parent_path().filename().string() : folder.filename().string();
+  run.folder = folder.string();
   run.by_job = fs::exists(folder / "job.yaml");
   if (fs::exists(folder / "summary.json"))
     run.summary = shallow_json<Json>(read_text(folder / "summary.json"));
   if (!run.summary.is_object()) run.summary = Json::object();
   run.curve = read_curve(folder);
+  fill_in_from_curve(run);
   return run;
+}
+
+/// Runs of one name are told apart by their folders.
+void name_apart(std::vector<Run>& runs) {
+  std::map<std::string, int> count;
+  for (const Run& run : runs) ++count[run.name];
+  for (Run& run : runs)
+    if (count[run.name] > 1) run.name = run.folder;
 }
 
 Json section_of_runs(const std::vector<Run>& runs) {
@@ -68,17 +100,18 @@ Json section_of_runs(const std::vector<Run>& runs) {
       {"columns",
        {column("run", "", false), column("strategy", "", false), column("replicas", "", true),
         column("outcome", "", false), column("test accuracy", "", true), column("test loss", "", true),
-        column("rate", "images/s", true), column("step", "ms", true), column("time", "s", true),
-        column("peak memory", "MB", true), column("staleness", "updates", true)}},
+        column("rate", "samples/s", true), column("step", "ms", true), column("time", "s", true),
+        column("peak memory", "MB", true), column("staleness", "updates", true), column("epochs", "", true),
+        column("best validation loss", "", true)}},
       {"rows", Json::array()}};
   for (const Run& run : runs) {
     const Json& s = run.summary;
-    table["rows"].push_back({run.name, text_of(s, "strategy", "—"), replicas_of(s),
-                             text_of(s, "outcome", run.by_job ? "not ended" : "—"),
-                             number_of(s, "test_accuracy"), number_of(s, "test_loss"),
-                             number_of(s, "images_per_second"), number_of(s, "step_ms_median"),
-                             number_of(s, "seconds"), scaled(number_of(s, "peak_memory_bytes"), 1e-6),
-                             number_of(s, "staleness")});
+    table["rows"].push_back(
+        {run.name, text_of(s, "strategy", "—"), replicas_of(s),
+         text_of(s, "outcome", run.by_job ? "not ended" : "—"), number_of(s, "test_accuracy"),
+         number_of(s, "test_loss"), number_of(s, "images_per_second"), number_of(s, "step_ms_median"),
+         number_of(s, "seconds"), scaled(number_of(s, "peak_memory_bytes"), 1e-6), number_of(s, "staleness"),
+         number_of(s, "epochs"), number_of(s, "best_validation_loss")});
   }
   std::vector<std::pair<std::string, TrainingCurve>> curves;
   for (const Run& run : runs) curves.emplace_back(run.name, run.curve);
@@ -141,6 +174,7 @@ std::string report_page(const std::vector<fs::path>& sources, const std::string&
       throw user_error("{} does not have the format that telar writes: {}", source.string(), error.what());
     }
   }
+  name_apart(runs);
   if (!runs.empty()) sections.insert(sections.begin(), section_of_runs(runs));
   return page_of(title, sections);
 }

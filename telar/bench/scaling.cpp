@@ -229,9 +229,9 @@ class Scaling {
                    {"compute time", "s", time ? std::optional(setting.workers * time->median) : std::nullopt},
                    {"epochs", "", epochs_to(run.curve)},
                    {"best accuracy", "", reached_value(setting.learned, kAccuracy)},
-                   {"rate", "images/s", rate ? std::optional(rate->median) : std::nullopt},
-                   {"rate min", "images/s", rate ? std::optional(rate->least) : std::nullopt},
-                   {"rate max", "images/s", rate ? std::optional(rate->most) : std::nullopt},
+                   {"rate", "samples/s", rate ? std::optional(rate->median) : std::nullopt},
+                   {"rate min", "samples/s", rate ? std::optional(rate->least) : std::nullopt},
+                   {"rate max", "samples/s", rate ? std::optional(rate->most) : std::nullopt},
                    {"staleness", "updates", run.figure("staleness")},
                    {"on a server", "MB", 1e-6 * setting.server_bytes},
                    {"through a server", "MB/s", traffic}};
@@ -298,7 +298,7 @@ class Scaling {
     Chart chart{which == 2 ? title + " against workers"
                            : fmt::format("{} to {} against workers", title, options_.target),
                 {"workers", ""},
-                {which == 2 ? "rate" : "time", which == 2 ? "images/s" : "s"},
+                {which == 2 ? "rate" : "time", which == 2 ? "samples/s" : "s"},
                 {}};
     for (const Setting& setting : settings_) {
       if (setting.learned.rounds.empty()) continue;

@@ -10,6 +10,7 @@
 
 #include "telar/bench/child.h"
 #include "telar/bench/environments.h"
+#include "telar/core/memory_limit.h"
 #include "telar/io/shallow_json.h"
 
 namespace telar::bench {
@@ -127,7 +128,7 @@ TrainingRun run_training(const TrainingStart& start, const TrainingWatch& watch)
     }
   } catch (const std::exception& error) {
     run.end = TrainingRun::End::failed;
-    run.failure = error.what();
+    run.failure = as_error(error).what();
   }
   return run;
 }

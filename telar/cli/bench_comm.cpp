@@ -54,7 +54,7 @@ void add_bench_comm(Verb& bench) {
       "the samples of one replica. Three communication times of a step are reported: within the backward pass, between its\n"
       "operations; after it (exposed), for the replica that waits least; and the time that the others wait for that replica.\n"
       "For parameter servers, see telar bench ps.");
-  verb.action([arguments] { return bench_comm(*arguments); });
+  verb.action_of_each_process([arguments] { return bench_comm(*arguments); });
 }
 
 }  // namespace telar::cli

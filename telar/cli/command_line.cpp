@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "telar/comm/processes.h"
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/train/job_keys.h"
@@ -22,6 +23,12 @@ std::vector<std::string> words_of(int argc, char** argv) {
   words.erase(words.begin());
   words.emplace_back("--help");
   return words;
+}
+
+/// "telar bench train"
+std::string full_name(const CLI::App& verb) {
+  const CLI::App* parent = verb.get_parent();
+  return parent == nullptr ? verb.get_name() : full_name(*parent) + " " + verb.get_name();
 }
 
 std::string hint(const std::string& word, const std::vector<std::string>& known) {
@@ -192,6 +199,14 @@ void Verb::flag(const std::string& names, bool& value, const std::string& help) 
 void Verb::footer(const std::string& text) { app_.footer(text); }
 
 void Verb::action(Action action) {
+  action_of_each_process([&app = app_, action = std::move(action)] {
+    require_started_alone(
+        fmt::format("'{}' works in one process, so each would do the whole: start it once", full_name(app)));
+    return action();
+  });
+}
+
+void Verb::action_of_each_process(Action action) {
   app_.callback([&chosen = chosen_, action = std::move(action)] { chosen = action; });
 }
 

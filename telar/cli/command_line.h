@@ -85,8 +85,11 @@ class Verb {
 
   /// Text at the end of the help: examples, exit codes.
   void footer(const std::string& text);
-  /// Runs when the command line chooses this verb.
+  /// Runs when the command line chooses this verb. A user error if a launcher has started several processes:
+  /// each would do the whole.
   void action(Action action);
+  /// The same for a verb that several processes may run, together or each for itself.
+  void action_of_each_process(Action action);
 
   Verb subverb(const std::string& name, const std::string& help);
   /// The command line must choose exactly one of the subverbs.

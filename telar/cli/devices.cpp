@@ -152,7 +152,7 @@ void add_devices(Verb& program) {
       program.subverb("devices", "Lists the devices of this machine, and what was looked for but not found");
   verb.flag("--json", *json, "Print JSON");
   verb.footer("Example:\n  telar devices");
-  verb.action([json] {
+  verb.action_of_each_process([json] {
     const CpuInfo cpu = read_cpu();
     const NvidiaSearch nvidia = find_nvidia_gpus();
     const std::optional<CudaGpus> cuda = find_cuda_gpus(nvidia);

@@ -214,7 +214,9 @@ void add_predict(Verb& program) {
   const Option from = verb.option(
       "--from", topic.from,
       "Instead of files: score the messages of this topic as they arrive, with the newest parameters of the run");
-  verb.option("--out", arguments->out, "Write the table to this CSV file").excludes(from);
+  verb.option("--out", arguments->out, "Write the table to this CSV file")
+      .excludes(from)
+      .check(wrong_with_output);
   verb.option(
           "--to", topic.to,
           "Write each result as JSON to this topic, which is created if it does not exist; without it, as CSV to standard output")

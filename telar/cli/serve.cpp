@@ -84,7 +84,7 @@ void add_serve(Verb& program) {
       "Examples:\n"
       "  telar serve --listen 0.0.0.0:7001 --certificates certs --token-file token --snapshots /var/lib/telar\n"
       "One server serves one job. Ctrl-C, SIGTERM or SIGHUP ends it, after a last snapshot.");
-  verb.action([arguments] { return serve(*arguments); });
+  verb.action_of_each_process([arguments] { return serve(*arguments); });
 }
 
 }  // namespace telar::cli

@@ -184,7 +184,7 @@ void add_show(Verb& program) {
       "  telar show resnet18 --sample 3,32,32 --classes 10 --set model.options.stem=3x3\n"
       "  telar show examples/fashion_mnist.yaml --graph\n"
       "  telar show resnet34 --placement --set strategy.name=downpour --set strategy.servers=3");
-  verb.action([arguments] { return show(*arguments); });
+  verb.action_of_each_process([arguments] { return show(*arguments); });
 }
 
 }  // namespace telar::cli

@@ -200,7 +200,8 @@ void add_train(Verb& program) {
   Verb verb = program.subverb("train", "Trains the network of a job");
   verb.option("JOB", arguments->job, "A job file (docs/job.md), or the folder of a run to resume").required();
   add_overrides(verb, arguments->overrides);
-  verb.option("--summary", arguments->summary, "Write the result as JSON to this file");
+  verb.option("--summary", arguments->summary, "Write the result as JSON to this file")
+      .check(wrong_with_output);
   verb.option("--output", arguments->output, "Run folder; without it, a new folder runs/NAME-N");
   verb.option(
       "--coordinate", arguments->coordinate,
@@ -218,7 +219,8 @@ void add_train(Verb& program) {
       verb.option(
               "--profile", arguments->profile.file,
               "Print how the time of the steps divides into phases, and write the operations of the first steps as a trace for chrome://tracing or ui.perfetto.dev to this file, or without it to trace.json in the run folder")
-          .value_optional();
+          .value_optional()
+          .check(wrong_with_output);
   verb.option("--profile-steps", arguments->profile.steps, "Steps in the trace (20)")
       .between(1, 100'000)
       .needs(profile);
@@ -234,7 +236,7 @@ void add_train(Verb& program) {
       "Ctrl-C stops the training after the current step, with a checkpoint; a second Ctrl-C quits at once.\n"
       "Exit codes: 0 success, 1 the run failed, 2 invalid job or command line, 130 stopped by Ctrl-C, 143 by SIGTERM,\n"
       "129 by a lost connection (SIGHUP).");
-  verb.action([arguments, profile] { return train(*arguments, profile.given()); });
+  verb.action_of_each_process([arguments, profile] { return train(*arguments, profile.given()); });
 }
 
 }  // namespace telar::cli

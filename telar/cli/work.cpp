@@ -65,7 +65,7 @@ void add_work(Verb& program) {
       "  telar work --join trainer:7000 --set device=cuda\n"
       "Ctrl-C leaves the run; unfinished work goes to other workers.\n"
       "Exit codes: 0 the run is over, 1 it failed, 2 invalid command line or file, 130 left by Ctrl-C.");
-  verb.action([arguments] { return work(*arguments); });
+  verb.action_of_each_process([arguments] { return work(*arguments); });
 }
 
 }  // namespace telar::cli

@@ -4,6 +4,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <new>
+#include <system_error>
+
 namespace telar {
 
 std::optional<MemoryLimit> memory_limit() {
@@ -25,6 +28,17 @@ Error out_of_memory(const std::string& wanted) {
     text += fmt::format("; {} allows this process {:.0f} MiB", limit->name,
                         static_cast<double>(limit->bytes) / 1048576.0);
   return run_error("{}; a smaller batch or model needs less", text);
+}
+
+Error as_error(const std::exception& error) {
+  if (const auto* ours = dynamic_cast<const Error*>(&error); ours != nullptr) return *ours;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return out_of_memory("");
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again)
+    return run_error(
+        "a thread could not be started ({}); a limit of processes (ulimit -u) or of memory (ulimit -v) may be reached",
+        error.what());
+  return run_error("{}", error.what());
 }
 
 void require_free_memory(size_t bytes) {

@@ -75,7 +75,8 @@ StopRequest::StopRequest(Messages messages) {
   for (size_t i = 0; i < kSignals.size(); ++i) {
     struct sigaction action = {};
     action.sa_handler = kSignals[i] == SIGPIPE ? SIG_IGN : note_signal;
-    action.sa_flags = SA_RESTART;  // keeps reads and writes from failing
+    // Keeps reads and writes from failing; and see telar/core/signal_stack.h.
+    action.sa_flags = SA_RESTART | SA_ONSTACK;
     sigaction(kSignals[i], nullptr, &previous_[i]);
     const bool by_nohup = kSignals[i] == SIGHUP && previous_[i].sa_handler == SIG_IGN;
     if (!by_nohup) sigaction(kSignals[i], &action, nullptr);

@@ -23,8 +23,10 @@ void Replica::run_schedule(const StepRequest& request) {
     if (context_.is_due(scheduled)) action->run(context_);
 }
 
-WorkerStep Replica::train(const BatchView& part, const StepInputs& inputs, int64_t global_samples) {
-  run_schedule({.part = part, .inputs = inputs, .samples = global_samples, .number = ++steps_});
+WorkerStep Replica::train(const BatchView& part, const StepInputs& inputs, int64_t global_samples,
+                          bool repeats) {
+  if (!repeats) ++steps_;
+  run_schedule({.part = part, .inputs = inputs, .samples = global_samples, .number = steps_});
   return context_.end_step();
 }
 
@@ -67,6 +69,7 @@ std::vector<double> Replica::evaluate(const BatchView& part) {
 }
 
 std::vector<float> Replica::predict(const BatchView& part) {
+  context_.metrics().clear();
   if (context_.stage() != nullptr)
     return part.size > 0 || !part.rows.empty() ? context_.stage()->predict(part) : std::vector<float>();
   if (!context_.graphs().runs(CompiledGraphs::Purpose::prediction, part)) return {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,7 +31,8 @@ class Replica {
   /// Throws Error (run) if the schedule has an action that this worker cannot perform.
   void attach(SharedState& state);
 
-  WorkerStep train(const BatchView& part, const StepInputs& inputs, int64_t global_samples);
+  /// `repeats`: it is the step before, which has changed nothing because its loss was not finite.
+  WorkerStep train(const BatchView& part, const StepInputs& inputs, int64_t global_samples, bool repeats);
   /// Whether steps can be queued ahead: on a device beside the host, if no action needs a result on the host.
   bool can_run_ahead() const;
   /// Like Session::begin and Session::finished. Require can_run_ahead().
@@ -41,6 +43,8 @@ class Replica {
   void pull() { context_.pending_push()->pull(); }
   std::vector<double> evaluate(const BatchView& part);
   std::vector<float> predict(const BatchView& part);
+  /// Whether the last evaluation or prediction may have hidden a NaN or infinity (device/cpu/executable.cpp).
+  bool is_suspicious() { return !std::isfinite(context_.metrics().values()[0]); }
   NonFinite find_non_finite(const BatchView& part, const StepInputs& inputs);
   std::vector<OperationTime> profile(const BatchView& part, const StepInputs& inputs);
 

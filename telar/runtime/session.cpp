@@ -236,6 +236,16 @@ class Session::Impl {
     return shares == share_of_.size() ? speeds_.shares() : std::vector<double>(shares, 1.0);
   }
 
+  /// Computes the parts; again, if NaN or infinities may have been hidden, with kernels that hide none. All
+  /// processes that compute the parts together must answer `suspicious` alike.
+  template <typename Compute, typename Suspicious>
+  auto without_hiding(std::vector<BatchView>& parts, const Compute& compute, const Suspicious& suspicious) {
+    auto computed = compute();
+    if (!suspicious(computed)) return computed;
+    for (BatchView& part : parts) part.non_finite = true;
+    return compute();
+  }
+
   /// Throws Error (user) if a worker would take statistics of fewer samples than Program::least.
   void require_least(const BatchView& batch, std::span<const BatchView> parts) const {
     const LeastSamples& least = program_.least;
@@ -272,13 +282,31 @@ class Session::Impl {
     return rows;
   }
 
+  bool hides_in_prediction() {
+    const bool here =
+        std::ranges::any_of(replicas_, [](const auto& replica) { return replica->is_suspicious(); });
+    const bool together =
+        options_.processes != nullptr && state_.memories.front()->update != Update::of_process;
+    if (!together) return here;
+    return std::ranges::count(options_.processes->gather(here ? "hides" : ""), "hides") > 0;
+  }
+
   StepResult train(const BatchView& batch, const StepInputs& inputs, int64_t samples) {
-    const auto parts = split(batch);
+    auto parts = split(batch);
     require_least(batch, parts);
     const auto start = std::chrono::steady_clock::now();
     begin_phases(replicas_, inputs.waited_since.value_or(start), start);
-    const auto steps =
-        from_each([&](int rank) { return replica(rank).train(part(parts, rank), inputs, samples); });
+    bool repeats = false;
+    const auto steps = without_hiding(
+        parts,
+        [&] {
+          return from_each(
+              [&](int rank) { return replica(rank).train(part(parts, rank), inputs, samples, repeats); });
+        },
+        [&](const std::vector<WorkerStep>& done) {
+          repeats = !batch.again && !std::isfinite(done[0].result.metrics.front());
+          return repeats;
+        });
     speeds_.record(parts, steps, start, std::chrono::steady_clock::now());
     StepResult result = steps[0].result;
     for (const WorkerStep& step : steps) result.finite = result.finite && step.result.finite;
@@ -424,17 +452,27 @@ void Session::pull() {
 
 std::vector<double> Session::evaluate(const BatchView& batch) {
   require_inputs(batch, impl_->inputs_);
-  const auto parts = impl_->split(batch);
-  return impl_->from_each([&](int rank) { return impl_->replica(rank).evaluate(part(parts, rank)); })[0];
+  auto parts = impl_->split(batch);
+  return impl_->without_hiding(
+      parts,
+      [&] {
+        return impl_->from_each(
+            [&](int rank) { return impl_->replica(rank).evaluate(part(parts, rank)); })[0];
+      },
+      [](const std::vector<double>& sums) { return !std::isfinite(sums.front()); });
 }
 
 std::vector<float> Session::predict(const BatchView& batch) {
   require_inputs(batch, impl_->of_prediction_);
-  const auto parts = impl_->split(batch);
+  auto parts = impl_->split(batch);
+  const auto outputs = impl_->without_hiding(
+      parts,
+      [&] {
+        return impl_->from_each([&](int rank) { return impl_->replica(rank).predict(part(parts, rank)); });
+      },
+      [&](const auto& /*outputs*/) { return impl_->hides_in_prediction(); });
   std::vector<float> all;
-  for (const auto& output :
-       impl_->from_each([&](int rank) { return impl_->replica(rank).predict(part(parts, rank)); }))
-    all.insert(all.end(), output.begin(), output.end());
+  for (const auto& output : outputs) all.insert(all.end(), output.begin(), output.end());
   return all;
 }
 

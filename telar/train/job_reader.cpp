@@ -199,6 +199,25 @@ Job read_node(JobNode& root, const std::string& source, const std::vector<std::s
   return Reader(root, source).read();
 }
 
+/// The keys of a job for samples that were given in its place; empty: `path` is none, as its name tells.
+std::string data_in(const std::filesystem::path& path) {
+  const std::string kind = path.extension().string();
+  const std::string file = fmt::format("\"{}\"", path.string());
+  if (std::filesystem::is_directory(path)) return "source: images, path: " + file + ", shape: [3, 64, 64]";
+  if (kind == ".csv" || kind == ".tsv")
+    return fmt::format("source: csv, path: {}, {}classes: 2", file, kind == ".tsv" ? "separator: tab, " : "");
+  if (kind == ".safetensors") return "source: safetensors, path: " + file + ", classes: 2";
+  return kind == ".npy" ? "source: npy, path: " + file + ", label_path: labels.npy, classes: 2" : "";
+}
+
+void require_no_data(const std::filesystem::path& path) {
+  const std::string data = data_in(path);
+  if (data.empty() || !std::filesystem::exists(path)) return;
+  throw user_error(
+      "{} is no job; if it has samples, write a file job.yaml with these lines, and run telar train job.yaml (classes: 0 is regression; docs/job.md):\nmodel: mlp\ndata: {{{}}}",
+      path.string(), data);
+}
+
 }  // namespace
 
 Job parse_job(const std::string& text, const std::string& source, const std::vector<std::string>& overrides) {
@@ -208,6 +227,7 @@ Job parse_job(const std::string& text, const std::string& source, const std::vec
 
 Job read_job(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   const std::string source = path == "-" ? "stdin" : path.string();
+  require_no_data(path);
   JobNode root = parse_job_node(read_text_file(path, "the job"), source);
   const int64_t rules = rules_of(root, path);
   Job job = read_node(root, source, overrides);

@@ -8,6 +8,7 @@
 #include "telar/comm/listening.h"
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
+#include "telar/core/memory_limit.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
 #include "telar/train/cluster_run.h"
@@ -151,7 +152,7 @@ class Run {
     try {
       return lead_in(folder, session, trainer);
     } catch (const std::exception& error) {
-      if (trainer.times().steps() > 0) write_failure(folder, trainer, error.what());
+      if (trainer.times().steps() > 0) write_failure(folder, trainer, as_error(error).what());
       throw;
     }
   }
@@ -167,6 +168,7 @@ class Run {
     summary.epochs = trainer.state().epoch;
     summary.steps = trainer.state().step;
     summary.seconds = trainer.state().seconds;
+    summary.since_step = since_step_;
     summary.wall_seconds = seconds_since(start_);
     summary.left_out_samples = left_out(trainer);
     try {
@@ -178,6 +180,7 @@ class Run {
 
   RunSummary lead_in(const RunFolder& folder, Session& session, Trainer& trainer) {
     const auto resumed = options_.resume ? go_on(folder, session, trainer) : std::nullopt;
+    since_step_ = trainer.state().step;
     const bool finished = resumed && is_finished(folder, job_, trainer.state());
     if (share(session, trainer, finished, resumed ? resumed->checkpoint : fs::path()))
       return nothing_to_do(folder, trainer, *resumed);
@@ -596,6 +599,7 @@ class Run {
   /// Waits for all processes.
   void fill_in(RunSummary& summary, const Session& session, const Trainer& trainer) const {
     add_figures(summary, {job_, session, trainer, profile_ ? &*profile_ : nullptr, options_.processes});
+    summary.since_step = since_step_;
     summary.wall_seconds = seconds_since(start_);
     summary.left_out_samples = left_out(trainer);
   }
@@ -605,6 +609,7 @@ class Run {
   const RunOptions& options_;
   std::string workers_;  ///< description of the settings that depend on their number
   RunData opened_;
+  int64_t since_step_ = 0;  ///< after which this process began
   std::optional<RunProfile> profile_;
   std::unique_ptr<MetricsServer> metrics_server_;  ///< until there is an observer that serves
 };

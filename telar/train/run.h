@@ -42,6 +42,7 @@ struct RunSummary {
   std::string energy_source;  ///< empty if not measured
   double seconds = 0;         ///< in training steps, over all processes of the run
   double wall_seconds = 0;    ///< of this process, including opening data, compiling, validation and test
+  int64_t since_step = 0;     ///< after which this process began; 0: that of a run that was not resumed
   int64_t epochs = 0;         ///< completed
   int64_t steps = 0;          ///< completed
   bool stopped_early = false;

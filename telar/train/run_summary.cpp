@@ -68,8 +68,9 @@ std::string to_json(const RunSummary& summary) {
   json["joules"] = summary.joules ? nlohmann::ordered_json(*summary.joules) : nlohmann::ordered_json();
   json["energy_source"] = summary.energy_source.empty() ? nlohmann::ordered_json()
                                                         : nlohmann::ordered_json(summary.energy_source);
-  json["seconds"] = summary.seconds;
   json["wall_seconds"] = summary.wall_seconds;
+  json["since_step"] = summary.since_step;
+  json["seconds"] = summary.seconds;
   json["epochs"] = summary.epochs;
   json["steps"] = summary.steps;
   json["strategy"] = summary.strategy;

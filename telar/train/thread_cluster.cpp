@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/core/memory_limit.h"
 #include "telar/runtime/server_state.h"
 #include "telar/runtime/server_update.h"
 #include "telar/train/work_division.h"
@@ -67,7 +68,7 @@ void ThreadCluster::start(const Session& session, const TrainingState& state) {
       try {
         work(*source);
       } catch (const std::exception& error) {
-        source->fail_all(error.what());
+        source->fail_all(as_error(error).what());
       }
     });
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "io/temp_folder.h"
@@ -110,6 +111,27 @@ TEST(Report, ShowsAFolderOfPythonsFitAndNoReplicasOfAPipeline) {
   EXPECT_EQ(rows.at(0).at(3), "—");
   EXPECT_EQ(rows.at(1).at(2), nullptr);
   EXPECT_EQ(rows.at(1).at(3), "failed");
+  EXPECT_EQ(rows.at(0).at(6), 50) << "samples/s";
+  EXPECT_EQ(rows.at(0).at(8), 1) << "seconds";
+}
+
+TEST(Report, TellsTheBestEpochAndRunsOfOneNameApart) {
+  const TempFolder folder;
+  std::string metrics;
+  for (const char* loss : {"null", "0.5", "0.25", "0.75"})
+    metrics += fmt::format(
+        R"({{"kind":"epoch","step":1,"epoch":4,"samples":50,"seconds":1,"train_loss":0.1,"validation_loss":{}}})"
+        "\n",
+        loss);
+  write_text(folder / "a" / "run" / "metrics.jsonl", metrics);
+  write_text(folder / "b" / "run" / "metrics.jsonl", metrics);
+  const auto section =
+      data_of(report_page({folder / "a" / "run", folder / "b" / "run"}, "")).at("sections").at(0);
+  const auto rows = section.at("tables").at(0).at("rows");
+  EXPECT_EQ(rows.at(0).at(0), (folder / "a" / "run").string());
+  EXPECT_EQ(rows.at(1).at(0), (folder / "b" / "run").string());
+  EXPECT_EQ(rows.at(0).at(11), 4) << "epochs";
+  EXPECT_EQ(rows.at(0).at(12), 0.25);
 }
 
 TEST(Report, RejectsFilesThatAreNeitherRunNorResult) {

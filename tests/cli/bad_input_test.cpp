@@ -152,6 +152,13 @@ TEST_F(BadInput, Addresses) {
 }
 
 TEST_F(BadInput, UnwritableResultFiles) {
+  for (const char* option : {"--summary nowhere/s.json", "--summary data", "--profile=nowhere/t.json"}) {
+    const CommandResult trained =
+        telar_in(folder_.path(), std::string("train job.yaml --output unwritten ") + option);
+    EXPECT_EQ(trained.code, 2) << option;
+    EXPECT_TRUE(says(trained.err, "folder")) << trained.err;
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "unwritten")) << "it was found before the training";
+  }
   const CommandResult nowhere = telar_in(folder_.path(), "bench matmul --sizes 100000 --json nowhere/x.json");
   EXPECT_EQ(nowhere.code, 2);
   EXPECT_TRUE(says(nowhere.err, "--json: there is no folder"));

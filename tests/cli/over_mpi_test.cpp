@@ -84,6 +84,23 @@ TEST_F(OverMpi, ProcessesThatCannotFindEachOtherDoNotTrainOneByOne) {
   EXPECT_EQ(alone.code, 0) << alone.err << "within a batch script of two tasks";
 }
 
+TEST_F(OverMpi, AVerbOfOneProcessIsNotDoneOnceByEach) {
+  for (const std::string verb :
+       {"compare small.yaml", "bench train", "bench scaling", "bench matmul", "predict run x.npy",
+        "evaluate run", "publish small.yaml --brokers 127.0.0.1:1 --topic t", "weave script.py",
+        "report run"}) {
+    const CommandResult one_of_two = telar_in(folder_.path(), verb, "SLURM_STEP_NUM_TASKS=2 timeout 20");
+    EXPECT_EQ(one_of_two.code, 2) << verb << one_of_two.err;
+    const std::string name = verb.substr(0, verb.starts_with("bench") ? verb.size() : verb.find(' '));
+    EXPECT_TRUE(says(one_of_two.err, "srun has started 2 processes (SLURM_STEP_NUM_TASKS), but 'telar " +
+                                         name + "' works in one process"));
+  }
+  EXPECT_EQ(telar(2, "compare small.yaml --output compared").code, 2);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "compared"));
+  for (const char* verb : {"devices", "show small.yaml"})
+    EXPECT_EQ(telar_in(folder_.path(), verb, "SLURM_STEP_NUM_TASKS=2 timeout 20").code, 0) << verb;
+}
+
 TEST_F(OverMpi, ProgressInAFileHasNoEscapeCodes) {
   const CommandResult trained = telar_in(folder_.path(), "train small.yaml --output run",
                                          "TERM=xterm timeout 100 mpirun -n 2 --oversubscribe");

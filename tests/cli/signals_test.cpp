@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -64,6 +65,22 @@ TEST_F(Signals, ALostConnectionSavesACheckpoint) {
   const CommandResult resumed =
       telar_in(folder_.path(), "train run --resume --set training.epochs=1 --set training.batch=32");
   EXPECT_EQ(resumed.code, 0) << resumed.err;
+}
+
+/// oneDNN's products for AVX2 use the stack pointer for a buffer of the heap.
+TEST_F(Signals, ATerminationWithinAProductSpoilsNoMemory) {
+  write_text(folder_ / "products.yaml",
+             "model: {name: mlp, options: {hidden: [1024, 1024]}}\n"
+             "data: {source: synthetic, samples: 20000, shape: [1, 28, 28], classes: 10, validation: 0.96}\n"
+             "training: {epochs: 1, batch: 800, evaluation_batch: 100}\noutput: {log_steps: 1}\n");
+  for (int i = 0; i < 8; ++i) {
+    const std::string output = fmt::format("products-{}", i);
+    const std::string command = telar_ + "train products.yaml --output " + output;
+    EXPECT_EQ(run(command, output + "/metrics.jsonl", fmt::format("sleep 0.{}; kill -TERM $job", 3 + i % 4)),
+              143)
+        << text("err");
+    EXPECT_TRUE(fs::exists(folder_ / output / "checkpoints/step-00000001/state.json"));
+  }
 }
 
 TEST_F(Signals, ATerminationBreaksOffTheValidation) {

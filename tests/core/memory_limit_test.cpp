@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cerrno>
+#include <new>
+#include <system_error>
+
 #include "support/sanitizers.h"
 #include "support/sentences.h"
 
@@ -28,6 +32,14 @@ TEST(MemoryLimit, IsNamedWhenMemoryRunsOut) {
   ASSERT_TRUE(limit);
   EXPECT_EQ(limit->bytes, uint64_t{1} << 30);
   EXPECT_EQ(limit->name, "ulimit -d");
+}
+
+TEST(MemoryLimit, TheSystemsExceptionsAreSentences) {
+  EXPECT_TRUE(test::says(as_error(std::bad_alloc()).what(), "not enough memory"));
+  const std::system_error no_thread(EAGAIN, std::generic_category());
+  EXPECT_TRUE(test::says(as_error(no_thread).what(), "a thread could not be started"));
+  EXPECT_EQ(as_error(user_error("mine")).kind(), Error::Kind::user);
+  EXPECT_EQ(as_error(std::runtime_error("theirs")).kind(), Error::Kind::run);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <sched.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -84,6 +85,22 @@ TEST(Team, LeavesTheAffinityOfItsThreadsAsItWas) {
     EXPECT_EQ(narrowed, 0);
   }
   EXPECT_EQ(allowed_processors(), before);
+}
+
+TEST(Team, GivesItsThreadsAStackForSignals) {
+  const auto has_one = [] {
+    stack_t stack{};
+    sigaltstack(nullptr, &stack);
+    return (stack.ss_flags & SS_DISABLE) == 0;
+  };
+  std::thread([&] {
+    const OnTeam here;
+    EXPECT_TRUE(has_one());
+    Team team(2);
+    std::atomic<int> without{0};
+    for (int i = 0; i < 100; ++i) team.run(2, [&](int, int) { without += has_one() ? 0 : 1; });
+    EXPECT_EQ(without, 0);
+  }).join();
 }
 
 TEST(Team, WaitsInABarrierForAllMembers) {

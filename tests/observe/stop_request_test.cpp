@@ -159,6 +159,15 @@ TEST(StopRequest, AClosedPipeDoesNotEndTheProcess) {
   EXPECT_EQ(ended.status, 0);
 }
 
+TEST(StopRequest, HandlesSignalsOnTheStackThatAThreadHasForThem) {
+  const StopRequest stop;
+  for (const int number : {SIGINT, SIGTERM}) {
+    struct sigaction now {};
+    sigaction(number, nullptr, &now);
+    EXPECT_NE(now.sa_flags & SA_ONSTACK, 0);
+  }
+}
+
 TEST(StopRequest, RestoresTheFormerHandlers) {
   std::signal(SIGINT, SIG_IGN);
   { const StopRequest stop; }

@@ -225,6 +225,54 @@ TEST(Session, ANaNOfAnInputIsNotHiddenByFusedOrVectorInstructions) {
   }
 }
 
+/// Gives the first unit of small_mlp these weights in turn, and its inputs 2.
+struct Overflowing {
+  explicit Overflowing(const Model& model, const test::SessionSetup& setup, float even, float odd)
+      : session(make_session(model, {.batch = 6}, setup)),
+        samples(6, model.sample, 10),
+        view(samples.view()) {
+    values.assign(static_cast<size_t>(6 * model.sample.elements()), 2.0F);
+    view.inputs[0].data = values.data();
+    std::vector<float> weight = session->read_state("fc1.weight");
+    for (size_t i = 0; i < 64; ++i) weight[i] = i % 2 == 0 ? even : odd;
+    session->write_state("fc1.weight", weight);
+  }
+  std::unique_ptr<Session> session;
+  Samples samples;
+  BatchView view;
+  std::vector<float> values;
+};
+
+const std::vector<test::SessionSetup> kKindsOfSessions{
+    {}, {.replicas = 2, .mirrored = true}, {.replicas = 2, .pipeline = true}};
+
+TEST(Session, ANaNThatALayerMakesIsNotHiddenByItsReLU) {
+  for (const test::SessionSetup& setup : kKindsOfSessions) {
+    const Overflowing of(small_mlp(), setup, 3e38F, -3e38F);  // ∞ − ∞
+    const auto before = test::all_state(*of.session);
+    EXPECT_TRUE(std::isnan(of.session->evaluate(of.view)[0]));
+    for (const float output : of.session->predict(of.view)) EXPECT_TRUE(std::isnan(output));
+    const StepResult result = of.session->train(of.view, {.learning_rate = 0.1F, .step = 1, .epoch = 0});
+    EXPECT_FALSE(result.finite);
+    EXPECT_TRUE(std::isnan(result.metrics[0]));
+    EXPECT_EQ(test::all_state(*of.session), before);
+  }
+}
+
+TEST(Session, AnInfinityOfWhichReLUMakesZeroIsNoFailure) {
+  for (const test::SessionSetup& setup : kKindsOfSessions) {
+    const Overflowing of(small_mlp(), setup, -3e38F, -3e38F);
+    const Overflowing silent(small_mlp(), setup, -1, -1);
+    EXPECT_EQ(of.session->evaluate(of.view), silent.session->evaluate(silent.view));
+    EXPECT_EQ(of.session->predict(of.view), silent.session->predict(silent.view));
+    const StepInputs inputs{.learning_rate = 0.1F, .step = 1, .epoch = 0};
+    const StepResult result = of.session->train(of.view, inputs);
+    EXPECT_TRUE(result.finite);
+    EXPECT_EQ(result.metrics, silent.session->train(silent.view, inputs).metrics);
+    EXPECT_EQ(of.session->read_state("fc2.weight"), silent.session->read_state("fc2.weight"));
+  }
+}
+
 TEST(Session, ANaNOfAParameterIsNotHidden) {
   auto session = make_session(small_mlp(), {.batch = 8}, {});
   std::vector<float> bias = session->read_state("fc1.bias");

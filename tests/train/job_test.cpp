@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "io/temp_folder.h"
 #include "support/paths.h"
 #include "support/sentences.h"
 #include "telar/core/error.h"
@@ -99,6 +100,19 @@ TEST(Job, AFileThatIsNoJobIsNotPrintedWhole) {
   EXPECT_TRUE(says(refused, "data.csv: a job is a group of keys")) << refused;
   EXPECT_TRUE(says(refused, "'a,b,label 1,2,0"));
   EXPECT_LT(refused.size(), 200U);
+}
+
+TEST(Job, DataInThePlaceOfAJobIsAnsweredByAJobForIt) {
+  const test::TempFolder folder;
+  std::filesystem::create_directory(folder / "cat and dog");
+  for (const char* name : {"a table.csv", "t.tsv", "x.npy", "x.safetensors", "cat and dog"}) {
+    const std::filesystem::path path = folder / name;
+    if (!std::filesystem::is_directory(path)) test::write_text(path, "a,b,label\n1,2,0\n");
+    const std::string refused = sentence_of([&] { read_job(path, {}); });
+    EXPECT_TRUE(says(refused, path.string() + " is no job"));
+    const Job job = parse_job(refused.substr(refused.find('\n') + 1), "job.yaml");
+    EXPECT_EQ(job.data.options.text("path"), path.string());
+  }
 }
 
 TEST(Job, HasDefaultsForEverythingButModelAndData) {

@@ -4,12 +4,14 @@
 
 #include <fstream>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "io/temp_folder.h"
 #include "support/picture_folder.h"
 #include "support/sentences.h"
 #include "telar/core/error.h"
+#include "telar/core/memory_limit.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/run.h"
 
@@ -236,6 +238,26 @@ TEST(Resume, ARunThatFailsAfterAStepSaysSoInItsSummary) {
   EXPECT_EQ(summary.at("outcome"), "failed");
   EXPECT_TRUE(says(summary.at("why").get<std::string>(), "19.png")) << summary;
   EXPECT_EQ(summary.at("steps"), 3);
+}
+
+TEST_F(ResumeWith, TheSummarySaysSinceWhichStepItHasMeasured) {
+  stop_after(2);
+  EXPECT_EQ(nlohmann::json::parse(test::read_text(path() / "summary.json")).at("since_step"), 0);
+  EXPECT_EQ(resume({}).since_step, 2);
+  const auto summary = nlohmann::json::parse(test::read_text(path() / "summary.json"));
+  EXPECT_EQ(summary.at("since_step"), 2);
+  EXPECT_EQ(summary.at("steps"), 12);
+}
+
+TEST_F(ResumeWith, ARunThatEndsWithoutMemorySaysSoInItsSummary) {
+  stop_after(2);
+  RunOptions options{.resume = true};
+  options.stop_requested = [left = 3]() mutable { return --left == 0 ? throw std::bad_alloc() : false; };
+  EXPECT_THROW(run({}, options), std::bad_alloc);
+  const auto summary = nlohmann::json::parse(test::read_text(path() / "summary.json"));
+  EXPECT_EQ(summary.at("outcome"), "failed");
+  EXPECT_EQ(summary.at("why"), out_of_memory("").what());
+  EXPECT_EQ(summary.at("since_step"), 2);
 }
 
 TEST(Resume, ARunThatIsRefusedAtItsFirstStepKeepsItsJobAndItsLog) {

@@ -5,6 +5,7 @@
 
 #include "telar/comm/printable.h"
 #include "telar/core/error.h"
+#include "telar/core/memory_limit.h"
 
 namespace telar {
 namespace {
@@ -124,7 +125,7 @@ void HeldStore::save_now() {
     save_snapshot(options_.snapshots, identity_, *blocks_);
     saved_ = updates;
   } catch (const std::exception& error) {
-    say(fmt::format("The snapshot could not be saved ({}); the training continues", error.what()));
+    say(fmt::format("The snapshot could not be saved ({}); the training continues", as_error(error).what()));
   }
 }
 

@@ -12,6 +12,7 @@
 #include "telar/comm/store/store_session.h"
 #include "telar/comm/store/store_window.h"
 #include "telar/core/error.h"
+#include "telar/core/memory_limit.h"
 
 namespace telar {
 namespace {
@@ -113,7 +114,7 @@ class LocalStore final : public Store {
     } catch (const Error& error) {
       end(error);
     } catch (const std::exception& error) {
-      end(run_error("{} has failed: {}", kWho, error.what()));
+      end(run_error("{} has failed: {}", kWho, as_error(error).what()));
     }
     held_->members().left(member_);
     end(std::nullopt);

@@ -15,6 +15,7 @@
 #include "telar/comm/store/store_stream.h"
 #include "telar/comm/store/store_tenure.h"
 #include "telar/core/error.h"
+#include "telar/core/memory_limit.h"
 
 namespace telar {
 namespace {
@@ -168,7 +169,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       return refuse(peer, damaged ? grpc::StatusCode::DATA_LOSS : grpc::StatusCode::INVALID_ARGUMENT,
                     fmt::format("{} (member {})", error.what(), text_of(context, kMemberKey)));
     } catch (const std::exception& error) {
-      return refuse(peer, grpc::StatusCode::INTERNAL, error.what());
+      return refuse(peer, grpc::StatusCode::INTERNAL, as_error(error).what());
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 
 #include "telar/core/error.h"
@@ -27,7 +28,7 @@ bool has_non_finite(const Desc& desc, const void* memory) {
 }  // namespace
 
 CpuExecutable::CpuExecutable(const Graph& graph, const CompileOptions& options)
-    : LoweredExecutable(graph, options) {
+    : LoweredExecutable(graph, options), hides_non_finite_(!options.non_finite) {
   Lowering lowering(graph_, options);
   lower(lowering);
 }
@@ -36,7 +37,9 @@ CpuExecutable::CpuExecutable(const Graph& graph, const CompileOptions& options)
 class CpuContext final : public Context {
  public:
   CpuContext(const CpuExecutable& executable, const ArenaLayout& arena, const Bindings& bindings)
-      : executable_(executable), stream_(engine()) {
+      : executable_(executable),
+        stream_(engine()),
+        suspicious_(executable.hides_non_finite_ ? bindings.metrics : nullptr) {
     pointers_.reserve(executable.regions_.size());
     for (const Region& region : executable.regions_)
       pointers_.push_back(executable.memory_of(region, arena, bindings));
@@ -64,6 +67,7 @@ class CpuContext final : public Context {
 
   void run(HostOperations& host, Phase phase) override {
     const OnTeam on_team;
+    Team::of_this_thread().take_exceptions();
     const bool notifies = host.listens();
     for (size_t s = 0; s < bound_.size(); ++s) {
       if (!runs_in(s, phase)) continue;
@@ -71,6 +75,8 @@ class CpuContext final : public Context {
       if (notifies && !executable_.steps_[s].host) host.ran(executable_.names_[s]);
       host.poll();
     }
+    if (suspicious_ != nullptr && Team::of_this_thread().take_exceptions())
+      *suspicious_ = std::numeric_limits<float>::quiet_NaN();
   }
 
   void prepare(Phase phase) override {
@@ -218,6 +224,9 @@ class CpuContext final : public Context {
 
   const CpuExecutable& executable_;
   dnnl::stream stream_;
+  /// The first metric, which becomes NaN if the run may have hidden a NaN or an infinity, of finite inputs, too;
+  /// null if the kernels hide none (CompileOptions::non_finite).
+  float* suspicious_;
   std::vector<void*> pointers_;
   std::vector<Bound> bound_;
   std::unordered_map<RegionId, std::vector<std::pair<size_t, size_t>>> input_uses_;  // step and position

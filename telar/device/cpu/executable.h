@@ -13,6 +13,8 @@ class CpuExecutable final : public LoweredExecutable<Target> {
 
  private:
   friend class CpuContext;
+
+  bool hides_non_finite_;  ///< its kernels may make numbers of NaN and infinities
 };
 
 }  // namespace telar::cpu

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <omp.h>
 
+#include "telar/core/signal_stack.h"
 #include "telar/device/cpu/team.h"
 
 namespace telar::cpu {
@@ -21,7 +22,10 @@ bool in_region() { return Team::place().team != nullptr; }
 
 }  // namespace
 
-OnTeam::OnTeam() { ++on_team; }
+OnTeam::OnTeam() {
+  give_signals_a_stack();
+  ++on_team;
+}
 OnTeam::~OnTeam() { --on_team; }
 
 }  // namespace telar::cpu

@@ -6,12 +6,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cfenv>
 #include <chrono>
 #include <climits>
 #include <memory>
 #include <system_error>
 
 #include "telar/core/error.h"
+#include "telar/core/signal_stack.h"
 #include "telar/core/waiting.h"
 
 namespace telar::cpu {
@@ -28,6 +30,15 @@ constexpr microseconds kSpin(500);
 /// A sleeping worker is not woken more often than this: waking costs several microseconds, and the owner can
 /// run short regions alone.
 constexpr microseconds kBetweenWakes(100);
+
+constexpr int kExceptions = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW;
+
+/// Of this thread.
+bool take_exceptions_here() {
+  if (std::fetestexcept(kExceptions) == 0) return false;
+  std::feclearexcept(kExceptions);
+  return true;
+}
 
 thread_local Team::Place current_place;
 thread_local std::unique_ptr<Team> team_of_thread;
@@ -121,6 +132,7 @@ void Team::run_part(int own, int member) {
   current_place = {this, member, parts_, own};
   part_(data_);
   current_place = {};
+  if (own != 0 && take_exceptions_here()) exceptions_.store(true, std::memory_order_relaxed);
   self.working.store(false, std::memory_order_release);
   if (unfinished_.fetch_sub(1) == 1 && own != 0) wake(unfinished_, waiting_owner_);
 }
@@ -142,8 +154,15 @@ void Team::take_parts(int own, uint32_t region) {
   }
 }
 
+bool Team::take_exceptions() {
+  const bool here = take_exceptions_here();
+  return exceptions_.exchange(false) || here;
+}
+
 void Team::work(int own) {
+  give_signals_a_stack();
   introduce(own);
+  take_exceptions_here();  // a thread begins with those of the one that started it
   Member& self = members_[static_cast<size_t>(own)];
   for (uint32_t seen = 0;;) {
     const auto begun = [this, &seen] { return region_.load() != seen; };

@@ -67,6 +67,10 @@ class Team {
   /// Waits, inside a region of Parts::waiting, until all members have called it.
   void barrier();
 
+  /// Whether the owner's thread, or a worker in a region, has made a NaN, an infinity or a comparison with NaN
+  /// since the last call. The processor notes it by itself (IEEE 754: invalid, divide by zero, overflow).
+  bool take_exceptions();
+
  private:
   struct alignas(64) Member {
     std::atomic<uint32_t> claimed{0};  ///< the last region whose part of this member was begun
@@ -104,6 +108,7 @@ class Team {
   std::atomic<int> barrier_arrived_{0};
   std::atomic<int> waiting_at_barrier_{0};
 
+  std::atomic<bool> exceptions_{false};  ///< that workers have found in their parts
   std::atomic<bool> stopping_{false};
   std::vector<std::thread> threads_;
 };

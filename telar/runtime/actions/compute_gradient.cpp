@@ -24,7 +24,7 @@ class ComputeGradient final : public Action {
     StepResult& result = context.step().result;
     result.finite = std::isfinite(context.metrics().values()[0]);
     result.fate = StepResult::Fate::pending;
-    pending->add(context.gradients().arena(), context.request().part.size);
+    if (result.finite) pending->add(context.gradients().arena(), context.request().part.size);
   }
 
   bool may_run_ahead(const StepContext& context) const override {
