@@ -66,7 +66,7 @@ void fill_in_from_curve(Run& run) {
     if (epoch.validation && epoch.loss && std::isfinite(*epoch.loss) &&
         (best.is_null() || *epoch.loss < best))
       best = *epoch.loss;
-  run.summary.emplace("best_validation_loss", best);
+  run.summary.emplace("best_validation_loss", std::move(best));
   if (curve.steps.empty() || curve.steps.back().seconds <= 0) return;
   const CurvePoint& last = curve.steps.back();
   run.summary.emplace("seconds", last.seconds);
