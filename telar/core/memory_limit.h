@@ -23,8 +23,8 @@ std::optional<MemoryLimit> memory_limit();
 /// for, "42.7 MiB wanted"; may be empty.
 Error out_of_memory(const std::string& wanted);
 
-/// What an exception says to a user: one that the system throws when it gives no memory or no thread becomes an
-/// Error (run) that names the limit.
+/// What an exception says to a user: one that the system throws when it gives no memory or no thread becomes
+/// an Error (run) that names the limit.
 Error as_error(const std::exception& error);
 
 /// Throws out_of_memory() if this process cannot get so many bytes, which it does not keep. Libraries that do

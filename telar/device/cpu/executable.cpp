@@ -224,8 +224,8 @@ class CpuContext final : public Context {
 
   const CpuExecutable& executable_;
   dnnl::stream stream_;
-  /// The first metric, which becomes NaN if the run may have hidden a NaN or an infinity, of finite inputs, too;
-  /// null if the kernels hide none (CompileOptions::non_finite).
+  /// The first metric, which becomes NaN if the run may have hidden a NaN or an infinity, of finite inputs,
+  /// too; null if the kernels hide none (CompileOptions::non_finite).
   float* suspicious_;
   std::vector<void*> pointers_;
   std::vector<Bound> bound_;

@@ -67,7 +67,7 @@ class Team {
   /// Waits, inside a region of Parts::waiting, until all members have called it.
   void barrier();
 
-  /// Whether the owner's thread, or a worker in a region, has made a NaN, an infinity or a comparison with NaN
+  /// Whether the owner's thread, or a worker in a region, has made a NaN or infinity, or compared a NaN,
   /// since the last call. The processor notes it by itself (IEEE 754: invalid, divide by zero, overflow).
   bool take_exceptions();
 
