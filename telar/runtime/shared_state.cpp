@@ -67,7 +67,6 @@ void SharedState::add_memory(const Program& program, int64_t worker, const Devic
   auto memory = std::make_unique<StateMemory>();
   memory->device = &device;
   memory->kept = kept_by(program, worker);
-  memory->shared = program.worker(worker).home == StateHome::of_process;
   memory->update = program.worker(worker).holdings.front().update;
   std::vector<std::pair<std::string, TensorLayout>> ordered;
   for (const auto& [piece, copies] : memory->kept) ordered.emplace_back(piece.variable, layout_of(piece));
@@ -139,7 +138,7 @@ void SharedState::allocate(const Program& program, int64_t number_of_first,
 }
 
 std::byte* SharedState::staging() {
-  if (memories.size() == 1 || !memories.front()->shared) return nullptr;
+  if (memories.size() == 1 || !memories.front()->shared()) return nullptr;
   for (const auto& memory : memories)
     if (memory->in_host_memory()) return memory->parameters->data();
   return staging_.data();

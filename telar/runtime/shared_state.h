@@ -50,7 +50,6 @@ struct StateMemory {
   /// keep. Without buckets, one range for everything.
   ByteRanges buckets;
   std::vector<KeptPiece> kept;  ///< by its workers, in the order of the arena
-  bool shared = false;          ///< StateHome::of_process
   Update update = Update::whole;
   std::unique_ptr<Memory> parameters;
   /// Memory of each slot of optimizer state: its slices one after the other. There is one slice, the whole
@@ -63,6 +62,8 @@ struct StateMemory {
   /// is not kept here.
   size_t state_offset(size_t arena_offset) const;
   bool in_host_memory() const { return device->in_host_memory(); }
+  /// Whether all workers of the process have it (StateHome::of_process).
+  bool shared() const { return update != Update::whole; }
 };
 
 /// What all replicas of a process share. Each updates its shard of the state in its own memory. With several

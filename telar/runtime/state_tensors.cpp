@@ -28,7 +28,7 @@ std::vector<float> StateTensors::read(const StateName& name) const {
     return memory_at(replica.home(), place, offset);
   };
   const StateMemory& memory = *state_.memories.front();
-  if (!memory.shared) return from_pieces(place.parameter, at);
+  if (!memory.shared()) return from_pieces(place.parameter, at);
   // Optimizer state is valid only where it is updated; parameters are valid everywhere.
   if (place.state && (state_.memories.size() > 1 || memory.update == Update::of_all))
     return together(place.parameter, at);
@@ -41,7 +41,7 @@ std::vector<float> StateTensors::read(const StateName& name) const {
 void StateTensors::write(const StateName& name, std::span<const float> values) const {
   const StatePlace place = state_place(state_, name);
   for (const auto& memory : state_.memories) {
-    if (!memory->shared && !memory->arena.has(place.parameter)) continue;
+    if (!memory->shared() && !memory->arena.has(place.parameter)) continue;
     const ArenaLayout::Entry& entry = memory->arena.find(place.parameter);
     const auto index = static_cast<size_t>(&entry - memory->arena.entries.data());
     const Piece& piece = memory->kept[index].piece;
@@ -100,7 +100,8 @@ std::vector<float> StateTensors::read_gradient(const std::string& parameter) con
   const MemoryAt gradients = [](const Replica& replica, size_t offset) {
     return replica.gradients() + offset;
   };
-  return state_.memories.front()->shared ? together(parameter, gradients) : from_pieces(parameter, gradients);
+  return state_.memories.front()->shared() ? together(parameter, gradients)
+                                           : from_pieces(parameter, gradients);
 }
 
 std::vector<float> StateTensors::together(const std::string& parameter, const MemoryAt& at) const {

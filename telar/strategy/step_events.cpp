@@ -86,7 +86,7 @@ class Recorder {
         start(static_cast<size_t>(node.attributes.integer("bucket")));
       } else {
         events_.push_back({Kind::meets, fmt::format("{} of layer '{}'", node.op->name(), node.scope),
-                           node.attributes.text("group"), 0, &node});
+                           node.attributes.text("group")});
       }
     }
   }

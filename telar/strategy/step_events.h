@@ -19,10 +19,9 @@ struct StepEvent {
     stores     ///< exchanges with servers
   };
   Kind kind;
-  std::string what;            ///< "bucket 2", "all_gather_samples of layer 'fc1'", "%28 of micro-batch 3"
-  std::string partner = {};    ///< the group, or the store
-  int64_t stage = 0;           ///< of sends and receives: the other stage
-  const Node* node = nullptr;  ///< of an exchange in a graph; lives as long as the program
+  std::string what;          ///< "bucket 2", "all_gather_samples of layer 'fc1'", "%28 of micro-batch 3"
+  std::string partner = {};  ///< the group, or the store
+  int64_t stage = 0;         ///< of sends and receives: the other stage
 };
 
 /// The events of a step of this worker. Throws Error (run) for an action whose exchanges are not known, and
