@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -53,6 +54,20 @@ void require_no_job_of_run(const std::filesystem::path& path) {
 }
 
 /// The job of a job file, or of a run folder that is to be resumed.
+/// Refuses a file that cannot be written after the training. Its folder may be one that the run makes: the
+/// run's own, and those above it.
+void require_writable(const std::string& option, const std::string& file, const std::string& run_folder) {
+  if (file.empty()) return;
+  const std::string made = run_folder.empty() ? "runs/new" : run_folder;
+  const std::filesystem::path run = std::filesystem::absolute(made).lexically_normal();
+  const std::filesystem::path folder = std::filesystem::absolute(file).lexically_normal().parent_path();
+  const bool above =
+      std::mismatch(folder.begin(), folder.end(), run.begin(), run.end()).first == folder.end();
+  if (!std::filesystem::exists(folder) && above) return;
+  const std::string wrong = wrong_with_output(file);
+  if (!wrong.empty()) throw user_error("{}: {}", option, wrong);
+}
+
 Job job_of(const TrainArguments& arguments) {
   const std::filesystem::path path = arguments.job;
   if (std::filesystem::is_directory(path)) require_no_part_of_run(path);
@@ -63,6 +78,8 @@ Job job_of(const TrainArguments& arguments) {
   if (!arguments.output.empty()) job.output.folder = arguments.output;
   for (const std::string& written : {job.output.folder, arguments.summary, arguments.profile.file})
     require_local(written);
+  require_writable("--summary", arguments.summary, job.output.folder);
+  require_writable("--profile", arguments.profile.file, job.output.folder);
   if (run_folder && !arguments.resume && !arguments.check && arguments.output.empty()) {
     throw user_error(
         "{} is a run folder; resume the run with --resume, or train its job again in another folder with --output",
@@ -200,8 +217,7 @@ void add_train(Verb& program) {
   Verb verb = program.subverb("train", "Trains the network of a job");
   verb.option("JOB", arguments->job, "A job file (docs/job.md), or the folder of a run to resume").required();
   add_overrides(verb, arguments->overrides);
-  verb.option("--summary", arguments->summary, "Write the result as JSON to this file")
-      .check(wrong_with_output);
+  verb.option("--summary", arguments->summary, "Write the result as JSON to this file");
   verb.option("--output", arguments->output, "Run folder; without it, a new folder runs/NAME-N");
   verb.option(
       "--coordinate", arguments->coordinate,
@@ -219,8 +235,7 @@ void add_train(Verb& program) {
       verb.option(
               "--profile", arguments->profile.file,
               "Print how the time of the steps divides into phases, and write the operations of the first steps as a trace for chrome://tracing or ui.perfetto.dev to this file, or without it to trace.json in the run folder")
-          .value_optional()
-          .check(wrong_with_output);
+          .value_optional();
   verb.option("--profile-steps", arguments->profile.steps, "Steps in the trace (20)")
       .between(1, 100'000)
       .needs(profile);

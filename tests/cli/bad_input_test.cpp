@@ -159,6 +159,8 @@ TEST_F(BadInput, UnwritableResultFiles) {
     EXPECT_TRUE(says(trained.err, "folder")) << trained.err;
     EXPECT_FALSE(std::filesystem::exists(folder_ / "unwritten")) << "it was found before the training";
   }
+  // A folder that the run makes may be missing before.
+  EXPECT_EQ(telar_in(folder_.path(), "train job.yaml --check --output new/run --summary new/s.json").code, 0);
   const CommandResult nowhere = telar_in(folder_.path(), "bench matmul --sizes 100000 --json nowhere/x.json");
   EXPECT_EQ(nowhere.code, 2);
   EXPECT_TRUE(says(nowhere.err, "--json: there is no folder"));
