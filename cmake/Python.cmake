@@ -35,6 +35,10 @@ find_package(nanobind CONFIG REQUIRED)
 # The same file for every Python from 3.12 on.
 nanobind_add_module(telar-python NB_STATIC STABLE_ABI NB_SUPPRESS_WARNINGS)
 telar_sources(telar-python python/native)
+# Its library in one unit, as its nb_combined.cpp has it.
+get_target_property(nanobind telar-python LINK_LIBRARIES)
+list(FILTER nanobind INCLUDE REGEX "^nanobind")
+set_target_properties(${nanobind} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
 set_target_properties(telar-python PROPERTIES OUTPUT_NAME _native CXX_STANDARD 20
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/telar)
 target_link_libraries(telar-python PRIVATE telar)
