@@ -57,9 +57,12 @@ endfunction()
 # the file's own, before and after. The files of a unit share one file scope, so names in the anonymous namespaces of a
 # folder must differ. TELAR_UNITS=OFF compiles each file alone, which shows a missing #include.
 option(TELAR_UNITS "Compile the sources of a folder in units" ON)
-# The folders of more than about 100 KB, and their numbers of units; any other folder is one unit.
-set(units_of_folders telar/bench=2 telar/cli=2 telar/comm/store=2 telar/data=3 telar/runtime=2 telar/train=4 telar/weave/keras=2
+# The folders of more than about 100 KB, and their numbers of units; any other folder is one unit, or a part of another's.
+set(units_of_folders telar/bench=2 telar/cli=2 telar/data=2 telar/train=4 telar/weave/keras=2
   telar/weave/torch=5 tests/cli=2 tests/comm=2 tests/cuda=2 tests/data=2 tests/train=3)
+set(joined_folders telar/comm/mpi=telar/comm telar/data/kafka=telar/data/sources telar/data/tiff=telar/data/sources
+  telar/device=telar/core telar/nn/layers=telar/nn telar/nn/zoo=telar/nn telar/runtime/actions=telar/runtime
+  telar/strategy/strategies=telar/strategy)
 function(telar_units target)
   if(NOT TELAR_UNITS)
     return()
@@ -79,6 +82,11 @@ function(telar_units target)
     endif()
     cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
     cmake_path(GET source PARENT_PATH folder)
+    if(folder MATCHES "/generated/")
+      set(folder registries)
+    elseif("${joined_folders}" MATCHES "(^|;)${folder}=([^;]+)")
+      set(folder ${CMAKE_MATCH_2})
+    endif()
     string(MAKE_C_IDENTIFIER ${folder} unit)
     if("${units_of_folders}" MATCHES "(^|;)${folder}=([0-9]+)")
       string(MD5 digest ${source})
