@@ -62,6 +62,7 @@ inline constexpr ActionKind kSendForward("send_forward");
 inline constexpr ActionKind kReceiveBackward("receive_backward");
 inline constexpr ActionKind kSendBackward("send_backward");
 inline constexpr ActionKind kSumGradients("sum_gradients");
+inline constexpr ActionKind kAverageParameters("average_parameters");
 
 /// Runs the gradient graph over the worker's part of the batch; this starts the sums of buckets.
 inline ScheduledAction compute_gradient() { return {.kind = kComputeGradient}; }
@@ -124,6 +125,11 @@ inline ScheduledAction send_backward(int64_t micro_batch) {
 }
 /// Starts the sums of all buckets, when the gradients of all micro-batches are complete.
 inline ScheduledAction sum_gradients() { return {.kind = kSumGradients}; }
+/// Gives all workers the mean of their parameters. In a phase with this action each worker trains on its own
+/// (trains_alone()); optimizer state stays its own.
+inline ScheduledAction average_parameters(int64_t every) {
+  return {.kind = kAverageParameters, .every = every};
+}
 
 }  // namespace action
 

@@ -42,6 +42,34 @@ Axes Program::along(const std::string& group) const {
   return named->along;
 }
 
+size_t phases_of(const WorkerProgram& kind) { return kind.later.size() + 1; }
+
+size_t phase_at(const WorkerProgram& kind, int64_t step) {
+  size_t phase = 0;
+  while (phase < kind.later.size() && step > kind.later[phase].after) ++phase;
+  return phase;
+}
+
+const Graph& gradient_in(const WorkerProgram& kind, size_t phase) {
+  return phase == 0 ? kind.gradient : kind.later[phase - 1].gradient;
+}
+
+const std::vector<ScheduledAction>& schedule_in(const WorkerProgram& kind, size_t phase) {
+  return phase == 0 ? kind.schedule : kind.later[phase - 1].schedule;
+}
+
+bool trains_alone(const std::vector<ScheduledAction>& schedule) {
+  return std::ranges::find(schedule, action::kAverageParameters, &ScheduledAction::kind) != schedule.end();
+}
+
+bool trains_alone(const Program& program) {
+  return std::ranges::any_of(program.kinds, [](const WorkerProgram& kind) {
+    return trains_alone(kind.schedule) || std::ranges::any_of(kind.later, [](const LaterPhase& phase) {
+             return trains_alone(phase.schedule);
+           });
+  });
+}
+
 std::vector<int> members_of(const Program& program, const std::string& group, int64_t worker) {
   return program.mesh.members(worker, program.along(group));
 }
@@ -102,6 +130,12 @@ std::string text_of(const Mesh& mesh, const std::vector<int64_t>& workers) {
                                       : fmt::format("{} to {}", workers[begin], workers[end - 1]));
   }
   return fmt::format("workers {}", fmt::join(ranges, ", "));
+}
+
+std::string text_of(const std::vector<ScheduledAction>& schedule) {
+  std::vector<std::string> actions;
+  for (const ScheduledAction& scheduled : schedule) actions.push_back(text_of(scheduled));
+  return fmt::format("{}", fmt::join(actions, ", "));
 }
 
 std::string text_of(const std::vector<Crossing>& crossings) {
@@ -184,11 +218,11 @@ std::string Program::str() const {
     workers[kind_of_worker.empty() ? 0 : kind_of_worker[static_cast<size_t>(w)]].push_back(w);
   for (size_t k = 0; k < kinds.size(); ++k) {
     const WorkerProgram& kind = kinds[k];
-    std::vector<std::string> actions;
-    for (const ScheduledAction& scheduled : kind.schedule) actions.push_back(text_of(scheduled));
-    text += fmt::format("{}: {}\n", text_of(mesh, workers[k]), fmt::join(actions, ", "));
+    text += fmt::format("{}: {}\n", text_of(mesh, workers[k]), text_of(kind.schedule));
     if (kind.home == StateHome::of_process) text += "shares a memory with the workers of its process\n";
     text += text_of(kind.holdings) + text_of(kind.crossings) + kind.gradient.str();
+    for (const LaterPhase& phase : kind.later)
+      text += fmt::format("after step {}: {}\n", phase.after, text_of(phase.schedule)) + phase.gradient.str();
     if (!kind.weight_gradients.nodes().empty()) text += "weight gradients\n" + kind.weight_gradients.str();
     text += "update\n" + kind.update.str();
     text += "evaluation\n" + text_of(kind.evaluation_crossings) + kind.evaluation.str();

@@ -91,7 +91,14 @@ struct LeastSamples {
 /// Where a worker has what it keeps: in a memory of its own, or in one with all workers of its process.
 enum class StateHome : uint8_t { of_worker, of_process };
 
-/// What a kind of workers runs.
+/// What workers do in the steps of a job after the first ones. A pipeline has no such phase.
+struct LaterPhase {
+  int64_t after = 0;  ///< the last step before it
+  Graph gradient;
+  std::vector<ScheduledAction> schedule;
+};
+
+/// What a kind of workers runs. The gradient graph and the schedule are those of its first phase.
 struct WorkerProgram {
   Graph gradient;
   std::vector<ScheduledAction> schedule;
@@ -106,6 +113,7 @@ struct WorkerProgram {
   std::vector<Crossing> crossings = {};
   std::vector<Crossing> evaluation_crossings = {};
   std::vector<Crossing> prediction_crossings = {};
+  std::vector<LaterPhase> later = {};  ///< in their order; only in lockstep
 };
 
 /// How the workers of a program work together in time.
@@ -175,6 +183,16 @@ struct Program {
 /// The program's store. Throws Error (run) if it has none or several, because those who run programs connect
 /// a worker with one.
 const StoreProgram& only_store(const Program& program);
+/// The phases of a kind: 0 is its first one. That of a step of the job, and what workers do in it.
+size_t phases_of(const WorkerProgram& kind);
+size_t phase_at(const WorkerProgram& kind, int64_t step);
+const Graph& gradient_in(const WorkerProgram& kind, size_t phase);
+const std::vector<ScheduledAction>& schedule_in(const WorkerProgram& kind, size_t phase);
+/// Whether the workers of a schedule train on their own until their parameters are averaged. Those of a
+/// program: whether they ever do.
+bool trains_alone(const std::vector<ScheduledAction>& schedule);
+bool trains_alone(const Program& program);
+
 /// "push_difference every 10 at servers", "forward 3", as printed by Program::str().
 std::string text_of(const ScheduledAction& scheduled);
 /// The members of the group with this name to which a worker belongs. Throws Error (run) when there is no

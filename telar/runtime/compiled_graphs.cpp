@@ -10,7 +10,7 @@
 namespace telar {
 
 CompiledGraphs::CompiledGraphs(const Device& device, const StateMemory& home, Bindings bindings,
-                               CompileOptions options, std::map<Purpose, GraphForms> graphs)
+                               CompileOptions options, std::map<Use, GraphForms> graphs)
     : device_(device),
       home_(home),
       bindings_(bindings),
@@ -19,14 +19,14 @@ CompiledGraphs::CompiledGraphs(const Device& device, const StateMemory& home, Bi
   options_.parameters = &home_.arena;
 }
 
-bool CompiledGraphs::runs(Purpose purpose, const BatchView& batch) const {
+bool CompiledGraphs::runs(Use use, const BatchView& batch) const {
   return batch.size > 0 || !batch.rows.empty() ||
-         std::ranges::any_of(graphs_.at(purpose).of(batch).nodes(),
+         std::ranges::any_of(graphs_.at(use).of(batch).nodes(),
                              [](const Node& node) { return node.op->exchanges_parameters(); });
 }
 
-Context& CompiledGraphs::context(Purpose purpose, const BatchView& batch) {
-  const Key key{purpose, batch.size, {batch.rows.begin(), batch.rows.end()}, batch.non_finite};
+Context& CompiledGraphs::context(Use use, const BatchView& batch) {
+  const Key key{use, batch.size, {batch.rows.begin(), batch.rows.end()}, batch.non_finite};
   Compiled& compiled = compiled_[key];
   if (compiled.context) return *compiled.context;
   device_.synchronise();  // the following calls may wait in the device, where no thread checks its peers
@@ -34,7 +34,7 @@ Context& CompiledGraphs::context(Purpose purpose, const BatchView& batch) {
     CompileOptions options = options_;
     options.non_finite = batch.non_finite;
     compiled.executable =
-        device_.compile(for_samples(graphs_.at(purpose).of(batch), batch.size, key.rows), options);
+        device_.compile(for_samples(graphs_.at(use).of(batch), batch.size, key.rows), options);
   }
   const size_t bytes = compiled.executable->activation_bytes();
   if (activations_ == nullptr || bytes > activations_->size()) {

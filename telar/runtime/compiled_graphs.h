@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <map>
 #include <memory>
 #include <span>
@@ -25,19 +26,28 @@ struct GraphForms {
 class CompiledGraphs {
  public:
   enum class Purpose : uint8_t { gradient, evaluation, prediction };
+  /// A graph: of gradients, there is one for each phase.
+  struct Use {
+    Purpose purpose;
+    size_t phase = 0;
+
+    Use(Purpose what, size_t in = 0)  // NOLINT(google-explicit-constructor): the first or only one
+        : purpose(what), phase(in) {}
+    auto operator<=>(const Use&) const = default;
+  };
 
   /// `home`: the memory of the parameters named by `bindings`. `options`: the layouts of the parameters in it
   /// are replaced by home's. The graphs and all references must outlive this object.
   /// Each graph: for finite values, and for others (CompileOptions::non_finite).
   CompiledGraphs(const Device& device, const StateMemory& home, Bindings bindings, CompileOptions options,
-                 std::map<Purpose, GraphForms> graphs);
+                 std::map<Use, GraphForms> graphs);
 
   /// Whether a worker with these samples runs the graph. One without samples does if other members of a group
   /// need what it has: its features (`rows`, see BatchView) or its pieces of parameters.
-  bool runs(Purpose purpose, const BatchView& batch) const;
+  bool runs(Use use, const BatchView& batch) const;
   /// The graph for the samples of a batch. Throws Error (run) if the device has not enough memory; the
   /// message names the batch that would fit. Smaller batches can still be requested.
-  Context& context(Purpose purpose, const BatchView& batch);
+  Context& context(Use use, const BatchView& batch);
   size_t activation_bytes() const { return activations_ == nullptr ? 0 : activations_->size(); }
 
  private:
@@ -52,16 +62,16 @@ class CompiledGraphs {
   const StateMemory& home_;
   Bindings bindings_;
   CompileOptions options_;
-  std::map<Purpose, GraphForms> graphs_;
+  std::map<Use, GraphForms> graphs_;
   std::unique_ptr<Memory> activations_;
   struct Key {
-    Purpose purpose;
+    Use use;
     int64_t batch;
     std::vector<int64_t> rows;
     bool non_finite;
     bool operator<(const Key& other) const {
-      return std::tie(purpose, batch, rows, non_finite) <
-             std::tie(other.purpose, other.batch, other.rows, other.non_finite);
+      return std::tie(use, batch, rows, non_finite) <
+             std::tie(other.use, other.batch, other.rows, other.non_finite);
     }
   };
 

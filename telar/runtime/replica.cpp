@@ -13,33 +13,36 @@ Replica::Replica(const Program& program, int64_t number, std::unique_ptr<Device>
 
 void Replica::attach(SharedState& state) {
   context_.attach(state);
-  for (const ScheduledAction& scheduled : context_.worker().schedule)
-    schedule_.push_back({scheduled, make_action(scheduled, context_)});
+  for (size_t phase = 0; phase < phases_of(context_.worker()); ++phase) {
+    std::vector<Periodic>& schedule = schedules_.emplace_back();
+    for (const ScheduledAction& scheduled : schedule_in(context_.worker(), phase))
+      schedule.push_back({scheduled, make_action(scheduled, context_)});
+  }
 }
 
 void Replica::run_schedule(const StepRequest& request) {
   context_.begin_step(request);
-  for (const auto& [scheduled, action] : schedule_)
+  for (const auto& [scheduled, action] : schedule())
     if (context_.is_due(scheduled)) action->run(context_);
 }
 
-WorkerStep Replica::train(const BatchView& part, const StepInputs& inputs, int64_t global_samples,
-                          bool repeats) {
+WorkerStep Replica::train(const BatchView& part, const StepInputs& inputs, double samples, bool repeats) {
   if (!repeats) ++steps_;
-  run_schedule({.part = part, .inputs = inputs, .samples = global_samples, .number = steps_});
+  run_schedule({.part = part, .inputs = inputs, .samples = samples, .number = steps_});
   return context_.end_step();
 }
 
 bool Replica::can_run_ahead() const {
   return context_.timeline() == nullptr && !device().in_host_memory() &&
-         std::ranges::all_of(
-             schedule_, [&](const Periodic& periodic) { return periodic.action->may_run_ahead(context_); });
+         std::ranges::all_of(schedules_, [&](const std::vector<Periodic>& schedule) {
+           return std::ranges::all_of(
+               schedule, [&](const Periodic& periodic) { return periodic.action->may_run_ahead(context_); });
+         });
 }
 
-void Replica::begin(const BatchView& part, const StepInputs& inputs, int64_t global_samples) {
+void Replica::begin(const BatchView& part, const StepInputs& inputs, double samples) {
   if (!ahead_) ahead_.emplace(device(), context_.metrics());
-  run_schedule(
-      {.part = part, .inputs = inputs, .samples = global_samples, .number = ++steps_, .ahead = true});
+  run_schedule({.part = part, .inputs = inputs, .samples = samples, .number = ++steps_, .ahead = true});
   context_.finish_sums();  // if no action needed them
   ahead_->begun();
 }
@@ -81,7 +84,7 @@ std::vector<float> Replica::predict(const BatchView& part) {
 
 void Replica::compute_again(const StepRequest& request) {
   context_.begin_step(request);
-  for (const Periodic& periodic : schedule_) periodic.action->compute_again(context_);
+  for (const Periodic& periodic : schedule()) periodic.action->compute_again(context_);
 }
 
 NonFinite Replica::find_non_finite(const BatchView& part, const StepInputs& inputs) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "telar/runtime/action.h"
+#include "telar/runtime/averaging.h"
 #include "telar/runtime/step_context.h"
 #include "telar/runtime/steps_ahead.h"
 
@@ -32,11 +33,12 @@ class Replica {
   void attach(SharedState& state);
 
   /// `repeats`: it is the step before, which has changed nothing because its loss was not finite.
-  WorkerStep train(const BatchView& part, const StepInputs& inputs, int64_t global_samples, bool repeats);
+  /// `samples`: StepRequest::samples.
+  WorkerStep train(const BatchView& part, const StepInputs& inputs, double samples, bool repeats);
   /// Whether steps can be queued ahead: on a device beside the host, if no action needs a result on the host.
   bool can_run_ahead() const;
   /// Like Session::begin and Session::finished. Require can_run_ahead().
-  void begin(const BatchView& part, const StepInputs& inputs, int64_t global_samples);
+  void begin(const BatchView& part, const StepInputs& inputs, double samples);
   /// Whether a result must be taken before the next step begins, or, with `early`, is available already.
   bool result_is_due(bool early) const;
   StepResult finished();
@@ -45,6 +47,8 @@ class Replica {
   std::vector<float> predict(const BatchView& part);
   /// Whether the last evaluation or prediction may have hidden a NaN or infinity (device/cpu/executable.cpp).
   bool is_suspicious() { return !std::isfinite(context_.metrics().values()[0]); }
+  void show_mean() { view_.show_mean(context_); }
+  void show_own() { view_.show_own(context_); }
   NonFinite find_non_finite(const BatchView& part, const StepInputs& inputs);
   std::vector<OperationTime> profile(const BatchView& part, const StepInputs& inputs);
 
@@ -65,14 +69,16 @@ class Replica {
     std::unique_ptr<Action> action;
   };
 
+  const std::vector<Periodic>& schedule() const { return schedules_[context_.phase()]; }
   void run_schedule(const StepRequest& request);
   /// Computes the gradients of a step again, without consequences.
   void compute_again(const StepRequest& request);
 
   StepContext context_;
-  std::vector<Periodic> schedule_;
-  std::optional<StepsAhead> ahead_;  ///< created by the first begin()
-  int64_t steps_ = 0;                ///< since the worker started
+  ParameterView view_;
+  std::vector<std::vector<Periodic>> schedules_;  ///< of each phase
+  std::optional<StepsAhead> ahead_;               ///< created by the first begin()
+  int64_t steps_ = 0;                             ///< since the worker started
 };
 
 }  // namespace telar

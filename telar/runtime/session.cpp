@@ -282,6 +282,64 @@ class Session::Impl {
     return rows;
   }
 
+  bool train_alone(int64_t step) const {
+    const WorkerProgram& kind = program_.worker(number_of(0));
+    return trains_alone(schedule_in(kind, phase_at(kind, step)));
+  }
+
+  /// Where workers train alone: whether their memory has their own parameters, or the mean.
+  enum class View : uint8_t { own, mean };
+  void show(View view) {
+    if (view == view_ || (view == View::mean && !apart_)) return;
+    on_each([&](int rank) { view == View::mean ? replica(rank).show_mean() : replica(rank).show_own(); });
+    view_ = view;
+  }
+
+  /// Adds up the metrics of the steps that processes have made apart, and are not known yet.
+  void exchange_results() {
+    std::string own;
+    for (size_t s = done_.size() - unknown_; s < done_.size(); ++s) {
+      own += done_[s].finite ? "1" : "0";
+      for (const double metric : done_[s].metrics) own += fmt::format(" {:a}", metric);
+      own += "\n";
+    }
+    const std::vector<std::string> of_all = options_.processes->gather(own);
+    for (size_t s = done_.size() - unknown_; s < done_.size(); ++s) std::ranges::fill(done_[s].metrics, 0.0);
+    for (const std::string& text : of_all) {
+      std::istringstream words(text);
+      for (size_t s = done_.size() - unknown_; s < done_.size(); ++s) {
+        std::string word;
+        words >> word;
+        done_[s].finite = done_[s].finite && word == "1";
+        for (double& metric : done_[s].metrics) {
+          words >> word;
+          metric += std::strtod(word.c_str(), nullptr);
+        }
+      }
+    }
+    unknown_ = 0;
+  }
+
+  /// A step that was made; its metrics are known at once unless processes have made it apart.
+  void add(StepResult result, bool alone, bool averaged) {
+    constexpr size_t kMostUnknown = 64;
+    done_.push_back(std::move(result));
+    returned_ = false;
+    if (!alone || options_.processes == nullptr) return;
+    ++unknown_;
+    if (averaged || unknown_ == kMostUnknown) exchange_results();
+  }
+
+  /// Later ones are returned one for each step that began meanwhile.
+  std::optional<StepResult> next_result(bool wait) {
+    if (!wait && (returned_ || done_.size() == unknown_)) return std::nullopt;
+    if (done_.size() == unknown_) exchange_results();
+    StepResult result = std::move(done_.front());
+    done_.pop_front();
+    returned_ = true;
+    return result;
+  }
+
   bool hides_in_prediction() {
     const bool here =
         std::ranges::any_of(replicas_, [](const auto& replica) { return replica->is_suspicious(); });
@@ -292,24 +350,33 @@ class Session::Impl {
   }
 
   StepResult train(const BatchView& batch, const StepInputs& inputs, int64_t samples) {
+    show(View::own);
     auto parts = split(batch);
     require_least(batch, parts);
+    const bool alone = train_alone(inputs.step);
+    const double for_each = static_cast<double>(samples) /
+                            static_cast<double>(std::max<int64_t>(1, batch.all > 0 ? batch.all : batch.size));
     const auto start = std::chrono::steady_clock::now();
     begin_phases(replicas_, inputs.waited_since.value_or(start), start);
     bool repeats = false;
-    const auto steps = without_hiding(
-        parts,
-        [&] {
-          return from_each(
-              [&](int rank) { return replica(rank).train(part(parts, rank), inputs, samples, repeats); });
-        },
-        [&](const std::vector<WorkerStep>& done) {
-          repeats = !batch.again && !std::isfinite(done[0].result.metrics.front());
-          return repeats;
-        });
+    const auto make = [&] {
+      return from_each([&](int rank) {
+        const BatchView& own = part(parts, rank);
+        const double of_mean =
+            alone ? static_cast<double>(own.size) * for_each : static_cast<double>(samples);
+        return replica(rank).train(own, inputs, of_mean, repeats);
+      });
+    };
+    const auto steps = alone ? make() : without_hiding(parts, make, [&](const std::vector<WorkerStep>& done) {
+      repeats = !batch.again && !std::isfinite(done[0].result.metrics.front());
+      return repeats;
+    });
     speeds_.record(parts, steps, start, std::chrono::steady_clock::now());
     StepResult result = steps[0].result;
     for (const WorkerStep& step : steps) result.finite = result.finite && step.result.finite;
+    for (size_t w = 1; alone && w < steps.size(); ++w)
+      std::ranges::transform(result.metrics, steps[w].result.metrics, result.metrics.begin(), std::plus());
+    apart_ = alone && !steps[0].averaged;
     if (!result.finite && std::isfinite(result.metrics.front()))  // the update was made
       for (const ParameterInfo& parameter : program_.parameters)
         non_finite_parameters_.insert(parameter.name);
@@ -337,6 +404,10 @@ class Session::Impl {
   int64_t rows_samples_ = -1;                    ///< for which rows_ are
   std::set<std::string> non_finite_parameters_;  ///< that may have a NaN or infinity
   std::deque<StepResult> done_;                  ///< of steps that begin() has completed
+  size_t unknown_ = 0;     ///< of these, the last ones, whose metrics are only those of this process
+  bool returned_ = false;  ///< whether a result was returned since the last step began
+  bool apart_ = false;     ///< whether workers have trained alone since their parameters were averaged
+  View view_ = View::own;
 
  private:
   void join_gpus(const std::vector<std::unique_ptr<Device>>& devices) {
@@ -425,18 +496,17 @@ void Session::begin(const BatchView& batch, const StepInputs& inputs) {
   if (impl_->replica(0).can_run_ahead()) {
     const auto parts = impl_->split(batch);
     impl_->require_least(batch, parts);
-    impl_->on_each([&](int rank) { impl_->replica(rank).begin(part(parts, rank), inputs, samples); });
+    impl_->on_each([&](int rank) {
+      impl_->replica(rank).begin(part(parts, rank), inputs, static_cast<double>(samples));
+    });
   } else {
-    impl_->done_.push_back(impl_->train(batch, inputs, samples));
+    StepResult result = impl_->train(batch, inputs, samples);
+    impl_->add(std::move(result), impl_->train_alone(inputs.step), !impl_->apart_);
   }
 }
 
 std::optional<StepResult> Session::finished(bool wait) {
-  if (!impl_->done_.empty()) {
-    StepResult result = std::move(impl_->done_.front());
-    impl_->done_.pop_front();
-    return result;
-  }
+  if (!impl_->done_.empty()) return impl_->next_result(wait);
   // Different processes see a step's end at different times, but they must agree on how many steps they
   // begin.
   const bool alone = impl_->options_.processes == nullptr;
@@ -452,6 +522,7 @@ void Session::pull() {
 
 std::vector<double> Session::evaluate(const BatchView& batch) {
   require_inputs(batch, impl_->inputs_);
+  impl_->show(Impl::View::mean);
   auto parts = impl_->split(batch);
   return impl_->without_hiding(
       parts,
@@ -464,6 +535,7 @@ std::vector<double> Session::evaluate(const BatchView& batch) {
 
 std::vector<float> Session::predict(const BatchView& batch) {
   require_inputs(batch, impl_->of_prediction_);
+  impl_->show(Impl::View::mean);
   auto parts = impl_->split(batch);
   const auto outputs = impl_->without_hiding(
       parts,
@@ -521,6 +593,8 @@ void Session::write_state(const StateName& name, std::span<const float> values) 
     if (finite) impl_->non_finite_parameters_.erase(name.parameter);
     if (!finite) impl_->non_finite_parameters_.insert(name.parameter);
   }
+  impl_->show(Impl::View::own);
+  if (name.worker) impl_->apart_ = true;
   impl_->on_first([&] { impl_->tensors().write(name, values); });
 }
 
@@ -547,10 +621,25 @@ std::string Session::strategy() const { return program().strategy; }
 const std::vector<std::string>& Session::metric_names() const { return program().metrics; }
 std::vector<StateName> Session::state_names() const { return telar::state_names(program()); }
 bool Session::state_is_divided() const {
-  return impl_->options_.processes != nullptr && (!impl_->owners_.empty() || impl_->updates_parts());
+  return impl_->options_.processes != nullptr &&
+         (!impl_->owners_.empty() || impl_->updates_parts() || trains_alone(program()));
 }
 Shape Session::state_shape(const StateName& name) const { return telar::state_shape(program(), name); }
-std::vector<float> Session::read_state(const StateName& name) const { return impl_->tensors().read(name); }
+std::vector<StateName> Session::states_of_workers() const {
+  std::vector<StateName> names;
+  if (!trains_alone(program())) return names;
+  for (int64_t worker = 0; worker < program().mesh.workers(); ++worker)
+    for (StateName name : state_names()) {
+      if (name.is_parameter() && !impl_->apart_) continue;
+      name.worker = worker;
+      names.push_back(std::move(name));
+    }
+  return names;
+}
+std::vector<float> Session::read_state(const StateName& name) const {
+  if (name.is_parameter()) impl_->show(name.worker ? Impl::View::own : Impl::View::mean);
+  return impl_->tensors().read(name);
+}
 std::vector<float> Session::read_gradient(const std::string& parameter) const {
   return impl_->tensors().read_gradient(parameter);
 }

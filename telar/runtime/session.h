@@ -122,7 +122,8 @@ class Session {
   /// step is then complete; a GPU that trains alone computes while the host continues.
   void begin(const BatchView& batch, const StepInputs& inputs);
   /// Returns the result of the oldest step whose result was not returned yet. Waits for it if `wait` is true
-  /// or kStepsAhead steps have begun. Otherwise returns none if it is not ready, and always none with several
+  /// or kStepsAhead steps have begun. Processes whose workers train alone exchange the metrics of their steps
+  /// when parameters are averaged, so results come later, one for each step that begins. Otherwise returns none if it is not ready, and always none with several
   /// processes, because all must begin the same steps. After a step that was not finite, the steps begun
   /// after it update nothing.
   std::optional<StepResult> finished(bool wait);
@@ -139,9 +140,13 @@ class Session {
   Shape prediction_shape() const;
   const std::vector<std::string>& metric_names() const;
 
-  /// All tensors of the state: parameters, then optimizer state.
+  /// All tensors of the state: parameters, then optimizer state. Where workers train alone, the mean of
+  /// theirs, which evaluate() and predict() use, too.
   std::vector<StateName> state_names() const;
-  /// Whether tensors of the state are divided among processes. Then all of them call read_state and
+  /// What each worker that trains alone has of its own now, besides: its optimizer state and, between two
+  /// averages, its parameters. Empty for other programs.
+  std::vector<StateName> states_of_workers() const;
+  /// Whether tensors of the state, or what their means are of, are divided among processes. Then all of them call read_state and
   /// read_gradient, in the same order.
   bool state_is_divided() const;
   /// Canonical shape and values of a state tensor. Throws Error (run) for an unknown name.

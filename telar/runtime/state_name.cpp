@@ -1,5 +1,7 @@
 #include "telar/runtime/state_name.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "telar/graph/buffer_text.h"
@@ -11,7 +13,9 @@ StateName::StateName(std::string of, SlotName in_slot) : parameter(std::move(of)
 StateName::StateName(const char* of) : parameter(of) {}
 
 std::string StateName::text() const {
-  return is_parameter() ? parameter : buffer_text(ValueKind::optimizer_state, parameter, slot);
+  const std::string name =
+      is_parameter() ? parameter : buffer_text(ValueKind::optimizer_state, parameter, slot);
+  return worker ? fmt::format("{}/{}", *worker, name) : name;
 }
 
 }  // namespace telar

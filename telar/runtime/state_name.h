@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "telar/graph/graph.h"
@@ -10,13 +12,15 @@ namespace telar {
 struct StateName {
   std::string parameter;
   SlotName slot;  ///< of optimizer state: "momentum", "adam_m"; empty: the parameter itself
+  /// Of a worker that trains alone: its own. None: that of all workers; where they differ, their mean.
+  std::optional<int64_t> worker = std::nullopt;
 
   StateName(std::string of, SlotName in_slot = {});  // NOLINT(google-explicit-constructor): a parameter
   StateName(const char* of);                         // NOLINT(google-explicit-constructor)
 
   bool is_parameter() const { return slot.empty(); }
-  /// Its name in the file of a checkpoint that has the parameters, or the optimizer state: "conv1.weight",
-  /// "momentum/conv1.weight".
+  /// Its name in a file of a checkpoint: "conv1.weight", "momentum/conv1.weight"; of worker 3:
+  /// "3/momentum/conv1.weight".
   std::string text() const;
 
   bool operator==(const StateName&) const = default;

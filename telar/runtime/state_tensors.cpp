@@ -1,6 +1,7 @@
 #include "telar/runtime/state_tensors.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "telar/core/error.h"
 
@@ -27,6 +28,8 @@ std::vector<float> StateTensors::read(const StateName& name) const {
   const MemoryAt at = [&](const Replica& replica, size_t offset) {
     return memory_at(replica.home(), place, offset);
   };
+  if (name.worker) return of_worker(place, *name.worker);
+  if (place.state && trains_alone(program_)) return mean_of_workers(place);
   const StateMemory& memory = *state_.memories.front();
   if (!memory.shared()) return from_pieces(place.parameter, at);
   // Optimizer state is valid only where it is updated; parameters are valid everywhere.
@@ -40,7 +43,10 @@ std::vector<float> StateTensors::read(const StateName& name) const {
 
 void StateTensors::write(const StateName& name, std::span<const float> values) const {
   const StatePlace place = state_place(state_, name);
-  for (const auto& memory : state_.memories) {
+  const int64_t first = program_.mesh.first_of(processes_ == nullptr ? 0 : processes_->rank());
+  for (size_t m = 0; m < state_.memories.size(); ++m) {
+    const auto& memory = state_.memories[m];
+    if (name.worker && *name.worker != first + static_cast<int64_t>(m)) continue;
     if (!memory->shared() && !memory->arena.has(place.parameter)) continue;
     const ArenaLayout::Entry& entry = memory->arena.find(place.parameter);
     const auto index = static_cast<size_t>(&entry - memory->arena.entries.data());
@@ -79,6 +85,29 @@ std::vector<float> StateTensors::local_piece(const Piece& piece, const MemoryAt&
     return values;
   }
   throw run_error("no worker of this process keeps {}", piece.name());
+}
+
+std::vector<float> StateTensors::of_worker(const StatePlace& place, int64_t worker) const {
+  const int64_t process = program_.mesh.process_of(worker);
+  std::vector<float> values(static_cast<size_t>(shape(place.parameter).elements()));
+  if (processes_ == nullptr || processes_->rank() == process) {
+    const auto index = static_cast<size_t>(worker - program_.mesh.first_of(process));
+    const StateMemory& memory = state_.memory_of(index);
+    const ArenaLayout::Entry& entry = memory.arena.find(place.parameter);
+    memory.device->read(entry.layout, memory_at(memory, place, entry.offset), values);
+  }
+  if (processes_ != nullptr)
+    processes_->broadcast(std::as_writable_bytes(std::span(values)), static_cast<int>(process));
+  return values;
+}
+
+std::vector<float> StateTensors::mean_of_workers(const StatePlace& place) const {
+  const int64_t workers = program_.mesh.workers();
+  std::vector<float> sums = of_worker(place, 0);
+  for (int64_t worker = 1; worker < workers; ++worker)
+    std::ranges::transform(sums, of_worker(place, worker), sums.begin(), std::plus());
+  for (float& sum : sums) sum /= static_cast<float>(workers);
+  return sums;
 }
 
 std::vector<float> StateTensors::from_pieces(const std::string& parameter, const MemoryAt& at) const {

@@ -44,6 +44,9 @@ class StateTensors {
   /// Writes to the slices of the optimizer state that a memory keeps.
   static void write_slices(const StateMemory& memory, const ArenaLayout::Entry& entry,
                            const StatePlace& place, std::span<const float> values);
+  /// The tensor of a worker that trains alone, and the mean of all workers'.
+  std::vector<float> of_worker(const StatePlace& place, int64_t worker) const;
+  std::vector<float> mean_of_workers(const StatePlace& place) const;
   /// Assembles a tensor from the pieces of workers with memories of their own.
   std::vector<float> from_pieces(const std::string& parameter, const MemoryAt& memory) const;
   std::vector<float> local_piece(const Piece& piece, const MemoryAt& memory) const;

@@ -25,12 +25,13 @@ StepContext::StepContext(const Program& program, int64_t number, std::unique_ptr
     : program_(program),
       number_(number),
       worker_(program.worker(number)),
-      gradient_(fuse_activations(worker_.gradient)),
       evaluation_(fuse_activations(worker_.evaluation)),
       prediction_(fuse_activations(worker_.prediction)),
       device_(std::move(device)),
       options_(std::move(options)),
       random_{static_cast<uint32_t>(options_.seed), static_cast<uint32_t>(options_.seed >> 32), 0, 0} {
+  for (size_t phase = 0; phase < phases_of(worker_); ++phase)
+    gradients_of_phases_.push_back(fuse_activations(gradient_in(worker_, phase)));
   if (options_.stages != nullptr) stage_ = std::make_unique<PipelineStage>(*this, *options_.stages);
 }
 
@@ -39,7 +40,7 @@ StepContext::~StepContext() = default;
 std::vector<std::pair<std::string, TensorLayout>> StepContext::wanted_layouts(
     int64_t batch, const std::vector<int64_t>& rows) const {
   if (stage_) return stage_->wanted_layouts(batch);
-  const auto executable = device_->compile(gradient_.with_batch(batch, rows),
+  const auto executable = device_->compile(gradient_graph().with_batch(batch, rows),
                                            {.metrics = program_.metrics, .tf32 = options_.tf32});
   return executable->parameter_layouts();
 }
@@ -53,11 +54,13 @@ void StepContext::attach(SharedState& state) {
   updater_ = device_->compile_update(worker_.update, home_->arena);
   update_bindings_ = {home_->parameters->data(), gradients_->arena(), {}};
   for (const auto& slot : home_->states) update_bindings_.states.push_back(slot->data());
+  std::map<CompiledGraphs::Use, GraphForms> graphs{
+      {Purpose::evaluation, {&evaluation_, &worker_.evaluation}},
+      {Purpose::prediction, {&prediction_, &worker_.prediction}}};
+  for (size_t phase = 0; phase < phases_of(worker_); ++phase)
+    graphs[{Purpose::gradient, phase}] = {&gradients_of_phases_[phase], &gradient_in(worker_, phase)};
   graphs_.emplace(*device_, *home_, bindings(),
-                  CompileOptions{.metrics = program_.metrics, .tf32 = options_.tf32},
-                  std::map<Purpose, GraphForms>{{Purpose::gradient, {&gradient_, &worker_.gradient}},
-                                                {Purpose::evaluation, {&evaluation_, &worker_.evaluation}},
-                                                {Purpose::prediction, {&prediction_, &worker_.prediction}}});
+                  CompileOptions{.metrics = program_.metrics, .tf32 = options_.tf32}, std::move(graphs));
   if (options_.store != nullptr)
     pending_push_.emplace(program_, only_store(program_), *options_.store, *device_, *home_);
 }
@@ -83,6 +86,7 @@ size_t StepContext::activation_bytes() const {
 
 void StepContext::begin_step(const StepRequest& request) {
   request_ = request;
+  phase_ = phase_at(worker_, request.inputs.step);
   step_ = {};
   notes_ = {};
   found_ = {};
@@ -108,7 +112,7 @@ bool StepContext::is_due(const ScheduledAction& scheduled) const {
 }
 
 bool StepContext::is_due(ActionKind kind) const {
-  return std::ranges::any_of(worker().schedule, [&](const ScheduledAction& scheduled) {
+  return std::ranges::any_of(schedule(), [&](const ScheduledAction& scheduled) {
     return scheduled.kind == kind && is_due(scheduled);
   });
 }
@@ -147,12 +151,12 @@ void StepContext::finish_sums() {
 
 double StepContext::sum_of_squares(Group* group) {
   if (stage_) return stage_->sum_of_squares();
-  if (home_->update == Update::whole) return sum_of_pieces();
+  if (home_->update == Update::whole && !trains_alone(schedule())) return sum_of_pieces();
   double sum = 0;
   for (const auto& [begin, end] : gradients_->owned_ranges())
     sum += updater_->sum_of_squares(update_bindings_, begin, end);
   did(StepPhase::update, "gradient norm");
-  if (group == nullptr) return sum;
+  if (group == nullptr || trains_alone(schedule())) return sum;
   communicating("sum of norms", [&] {
     sum = home_->update == Update::of_all ? sum_over_members(*group, sum) : group->sum_over_shards(sum);
   });
@@ -223,7 +227,7 @@ std::vector<OperationTime> StepContext::time_operations(const std::function<void
 }
 
 size_t StepContext::intervals() const {
-  const size_t of_graph = 3 * gradient_.nodes().size() + 64;
+  const size_t of_graph = 3 * gradient_graph().nodes().size() + 64;
   return stage_ ? stage_->intervals(of_graph) : of_graph;
 }
 

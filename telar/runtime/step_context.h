@@ -43,9 +43,9 @@ struct WorkerOptions {
 struct StepRequest {
   BatchView part;  ///< the samples of this worker
   StepInputs inputs;
-  int64_t samples = 0;    ///< of all workers
-  int64_t number = 0;     ///< of the worker's steps, from 1
-  bool ahead = false;     ///< the step is only queued on the device; nothing waits for its results
+  double samples = 0;  ///< of which the update takes the mean: of all workers, or a worker that trains alone
+  int64_t number = 0;  ///< of the worker's steps, from 1
+  bool ahead = false;  ///< the step is only queued on the device; nothing waits for its results
   bool inspects = false;  ///< graphs look for the first NaN or infinity
 };
 
@@ -58,6 +58,7 @@ struct NonFinite {
 /// The outcome of a worker's step, and the worker's times.
 struct WorkerStep {
   StepResult result;
+  bool averaged = false;                           ///< the workers' parameters
   double compute_seconds = 0;                      ///< in the graphs, without waiting for other stages
   double within_gradient_seconds = 0;              ///< of these, in the group
   double after_gradient_seconds = 0;               ///< in the group after the gradient graph
@@ -86,7 +87,10 @@ class StepContext final : public HostOperations {
 
   const Program& program() const { return program_; }
   const WorkerProgram& worker() const { return worker_; }
-  const Graph& gradient_graph() const { return gradient_; }
+  /// Of the step's phase.
+  const Graph& gradient_graph() const { return gradients_of_phases_[phase_]; }
+  const std::vector<ScheduledAction>& schedule() const { return schedule_in(worker_, phase_); }
+  size_t phase() const { return phase_; }
   const Graph& evaluation_graph() const { return evaluation_; }
   const Graph& prediction_graph() const { return prediction_; }
   int64_t number() const { return number_; }  ///< among all workers
@@ -130,6 +134,8 @@ class StepContext final : public HostOperations {
   };
   Notes& notes() { return notes_; }
   const NonFinite& found() const { return found_; }
+  /// Computes this step's samples from now on with kernels that hide no NaN or infinity.
+  void hide_nothing() { request_.part.non_finite = true; }
 
   // What several actions do.
 
@@ -188,7 +194,7 @@ class StepContext final : public HostOperations {
   const Program& program_;
   int64_t number_;
   const WorkerProgram& worker_;
-  Graph gradient_;
+  std::vector<Graph> gradients_of_phases_;
   Graph evaluation_;
   Graph prediction_;
   std::unique_ptr<Device> device_;
@@ -205,6 +211,7 @@ class StepContext final : public HostOperations {
   std::unique_ptr<Timeline> timeline_;  ///< null: nothing is recorded
 
   StepRequest request_;
+  size_t phase_ = 0;
   WorkerStep step_;
   Notes notes_;
   NonFinite found_;

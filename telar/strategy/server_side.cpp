@@ -164,12 +164,16 @@ Cooperation free_within_staleness(const Attributes& options, int64_t work_steps)
       .kind = Cooperation::Kind::free, .staleness = options.integer("staleness"), .work_steps = work_steps};
 }
 
+Option average_every_option() {
+  return {.name = "average_every",
+          .fallback = int64_t{10},
+          .rule = {.least = 1, .most = 1e9},
+          .help = "Steps of each worker between two averages."};
+}
+
 std::vector<Option> averaging_options() {
   return {
-      {.name = "average_every",
-       .fallback = int64_t{10},
-       .rule = {.least = 1, .most = 1e9},
-       .help = "Steps of each worker between two averages."},
+      average_every_option(),
       {.name = "outer_learning_rate",
        .fallback = 1.0,
        .rule = {.least = 0, .most = 1e6, .above_least = true},

@@ -28,7 +28,9 @@ void check_payload(const Attributes& options);
 /// The push of gradients that these options describe.
 ScheduledAction push_of(const Attributes& options, int64_t every = 1);
 
-/// Of strategies whose workers train on their own and push differences: `average_every`, and the SGD step of
+/// Of strategies whose workers train on their own.
+Option average_every_option();
+/// Of those whose workers push differences: `average_every`, and the SGD step of
 /// the servers along the differences (`outer_learning_rate`, `outer_momentum`, `outer_nesterov`).
 std::vector<Option> averaging_options();
 /// Throws OptionError for Nesterov momentum without momentum.

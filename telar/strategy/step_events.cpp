@@ -14,9 +14,11 @@ namespace {
 
 class Recorder {
  public:
-  Recorder(const Program& program, int64_t worker)
+  Recorder(const Program& program, int64_t worker, size_t phase)
       : program_(program),
         kind_(program.worker(worker)),
+        gradient_(gradient_in(kind_, phase)),
+        schedule_(schedule_in(kind_, phase)),
         stage_(program.mesh.coordinate(worker, kStageAxis)) {
     for (const Holding& holding : kind_.holdings) kept_.insert(holding.variable);
     // Neighbours in the same process read what a stage delivers when it says that it is done.
@@ -30,7 +32,7 @@ class Recorder {
   }
 
   std::vector<StepEvent> run() {
-    for (const ScheduledAction& scheduled : kind_.schedule) add(scheduled);
+    for (const ScheduledAction& scheduled : schedule_) add(scheduled);
     return std::move(events_);
   }
 
@@ -43,14 +45,14 @@ class Recorder {
     if (!scheduled.store.empty()) {
       events_.push_back({Kind::stores, text_of(scheduled), scheduled.store});
     } else if (kind == action::kComputeGradient) {
-      add_nodes(kind_.gradient, true, true);
+      add_nodes(gradient_, true, true);
     } else if (kind == action::kForward) {
       if (before_) neighbour(Kind::receives, stage_ - 1, "forward", micro_batch);
-      add_nodes(kind_.gradient, true, false);
+      add_nodes(gradient_, true, false);
       if (after_) neighbour(Kind::sends, stage_ + 1, "forward", micro_batch);
     } else if (kind == action::kBackward) {
       if (after_) neighbour(Kind::receives, stage_ + 1, "backward", micro_batch);
-      add_nodes(kind_.gradient, false, true);
+      add_nodes(gradient_, false, true);
       if (before_) neighbour(Kind::sends, stage_ - 1, "backward", micro_batch);
     } else if (kind == action::kWeightGradients) {
       add_nodes(kind_.weight_gradients, true, true);
@@ -65,7 +67,11 @@ class Recorder {
       messages(Kind::sends, kind == action::kSendForward, micro_batch);
     } else if (kind == action::kExchangeMetrics || kind == action::kExchangeNorm ||
                kind == action::kWaitForAll) {
-      events_.push_back({Kind::meets, std::string(kind.name()), scheduled.group});
+      if (kind != action::kExchangeNorm || !trains_alone(schedule_))
+        events_.push_back({Kind::meets, std::string(kind.name()), scheduled.group});
+    } else if (kind == action::kAverageParameters) {
+      for (size_t b = 0; b < program_.buckets.size(); ++b) start(b);
+      events_.push_back({Kind::finishes, "the mean of the parameters"});
     } else if (kind != action::kUpdateShard) {
       throw run_error("what '{}' exchanges is not known", text_of(scheduled));
     }
@@ -108,6 +114,8 @@ class Recorder {
 
   const Program& program_;
   const WorkerProgram& kind_;
+  const Graph& gradient_;
+  const std::vector<ScheduledAction>& schedule_;
   int64_t stage_;
   bool before_ = false;  // whether the stage before this one is in the same process
   bool after_ = false;
@@ -117,8 +125,8 @@ class Recorder {
 
 }  // namespace
 
-std::vector<StepEvent> step_events(const Program& program, int64_t worker) {
-  return Recorder(program, worker).run();
+std::vector<StepEvent> step_events(const Program& program, int64_t worker, size_t phase) {
+  return Recorder(program, worker, phase).run();
 }
 
 }  // namespace telar

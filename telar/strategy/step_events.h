@@ -24,8 +24,8 @@ struct StepEvent {
   int64_t stage = 0;         ///< of sends and receives: the other stage
 };
 
-/// The events of a step of this worker. Throws Error (run) for an action whose exchanges are not known, and
+/// The events of a step of this worker in a phase, in which everything is due that is done every few steps. Throws Error (run) for an action whose exchanges are not known, and
 /// for one whose bucket the program does not have.
-std::vector<StepEvent> step_events(const Program& program, int64_t worker);
+std::vector<StepEvent> step_events(const Program& program, int64_t worker, size_t phase = 0);
 
 }  // namespace telar

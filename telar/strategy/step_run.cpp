@@ -26,14 +26,14 @@ struct RunningGroup {
 
 class StepRun {
  public:
-  StepRun(const Program& program, const std::vector<int64_t>& workers)
+  StepRun(const Program& program, const std::vector<int64_t>& workers, size_t phase)
       : program_(program),
         mesh_(program.mesh),
         workers_(workers),
         places_(workers.size()),
         at_(workers.size()),
         waits_(workers.size()) {
-    for (const int64_t worker : workers) events_.push_back(step_events(program, worker));
+    for (const int64_t worker : workers) events_.push_back(step_events(program, worker, phase));
     join(kAllWorkers);
     for (const WorkerGroup& group : program.groups) join(group.name);
   }
@@ -160,8 +160,8 @@ std::string worker_text(const Mesh& mesh, int64_t worker) {
   return at.empty() ? fmt::format("worker {}", worker) : fmt::format("worker {} ({})", worker, at);
 }
 
-void run_symbolically(const Program& program, const std::vector<int64_t>& workers) {
-  StepRun(program, workers).run();
+void run_symbolically(const Program& program, const std::vector<int64_t>& workers, size_t phase) {
+  StepRun(program, workers, phase).run();
 }
 
 }  // namespace telar

@@ -17,7 +17,6 @@ std::string strategy_like(const std::string& word) {
                                                                {"fsdp", "sharded"},
                                                                {"gpipe", "pipeline"},
                                                                {"horovod", "mirrored"},
-                                                               {"local_sgd", "parameter_averaging"},
                                                                {"megatron", "tensor"},
                                                                {"parameter_server", "sync_ps"},
                                                                {"pp", "pipeline"},

@@ -8,6 +8,7 @@
 #include "telar/core/error.h"
 #include "telar/graph/ops/stage.h"
 #include "telar/io/payload.h"
+#include "telar/strategy/step_events.h"
 #include "telar/strategy/step_run.h"
 
 namespace telar {
@@ -38,7 +39,10 @@ class Verifier {
     workers_ = representatives(program_);
     for (const ParameterInfo& parameter : program_.parameters) check_holders(parameter.name);
     for (const int64_t worker : workers_) check_graphs(worker);
-    run_symbolically(program_, workers_);
+    for (size_t phase = 0; phase < phases_of(program_.kinds.front()); ++phase) {
+      for (const int64_t worker : workers_) check_sums(worker, phase);
+      run_symbolically(program_, workers_, phase);
+    }
   }
 
  private:
@@ -47,6 +51,10 @@ class Verifier {
     if (std::ssize(program_.kind_of_worker) != mesh_.workers())
       throw run_error("the program has kinds for {} workers, but {} workers", program_.kind_of_worker.size(),
                       mesh_.workers());
+    for (const WorkerProgram& kind : program_.kinds)
+      if (!std::ranges::equal(kind.later, program_.kinds.front().later, {}, &LaterPhase::after,
+                              &LaterPhase::after))
+        throw run_error("the program has kinds of workers with other phases");
     for (const size_t kind : program_.kind_of_worker)
       if (kind >= program_.kinds.size()) throw run_error("the program has no kind {} of workers", kind);
   }
@@ -67,7 +75,8 @@ class Verifier {
         if (!in_buckets.insert(name).second) throw run_error("'{}' is in two buckets", name);
     }
     for (const WorkerProgram& kind : program_.kinds)
-      for (const ScheduledAction& scheduled : kind.schedule) check_names(scheduled);
+      for (size_t phase = 0; phase < phases_of(kind); ++phase)
+        for (const ScheduledAction& scheduled : schedule_in(kind, phase)) check_names(scheduled);
   }
 
   void check_names(const ScheduledAction& scheduled) const {
@@ -128,6 +137,40 @@ class Verifier {
           holding.variable, extent, holding.axis, parts, holding.unit);
   }
 
+  /// Whether the worker sums each bucket that it keeps once in a step.
+  void check_sums(int64_t worker, size_t phase) const {
+    const std::vector<ScheduledAction>& schedule = schedule_in(program_.worker(worker), phase);
+    if (trains_alone(schedule)) check_alone(worker, phase);
+    const std::vector<StepEvent> events = step_events(program_, worker, phase);
+    for (size_t b = 0; b < program_.buckets.size(); ++b) {
+      const bool kept = holding_of(worker, program_.buckets[b].parameters.front()) != nullptr;
+      const auto sums = std::ranges::count_if(events, [&](const StepEvent& event) {
+        return event.kind == StepEvent::Kind::starts && event.what == fmt::format("bucket {}", b);
+      });
+      if (sums != (kept ? 1 : 0))
+        throw run_error("{} sums bucket {} {} times in a step{}", worker_text(mesh_, worker), b, sums,
+                        phase == 0 ? "" : fmt::format(" of phase {}", phase));
+    }
+  }
+
+  /// A worker on its own updates all of it, and meets others for the mean alone.
+  void check_alone(int64_t worker, size_t phase) const {
+    const WorkerProgram& kind = program_.worker(worker);
+    for (const Holding& holding : kind.holdings)
+      if (holding.update != Update::whole || !holding.divided.empty() ||
+          mesh_.size(program_.along(holding.copies)) != mesh_.workers())
+        throw run_error("{} trains alone, but does not keep the whole of '{}' in a memory of its own",
+                        worker_text(mesh_, worker), holding.variable);
+    for (const Node& node : gradient_in(kind, phase).nodes())
+      if (node.op->communicates())
+        throw run_error("{} trains alone, but its gradient graph exchanges: {}", worker_text(mesh_, worker),
+                        node.op->name());
+    for (const ScheduledAction& scheduled : schedule_in(kind, phase))
+      if (scheduled.kind == action::kExchangeMetrics || scheduled.kind == action::kWaitForAll)
+        throw run_error("{} trains alone, but does '{}' with others", worker_text(mesh_, worker),
+                        telar::text_of(scheduled));
+  }
+
   /// Every worker adds the gradient of its samples, so those that keep the same need the sum of all.
   void check_sum(const Holding& holding, const Axes& copies) const {
     if (mesh_.size(copies) == 1 || !program_.update.has(ValueKind::gradient, holding.variable)) return;
@@ -171,7 +214,8 @@ class Verifier {
   /// deliver them.
   void check_graphs(int64_t worker) const {
     const WorkerProgram& kind = program_.worker(worker);
-    check_graph(worker, kind.gradient, &WorkerProgram::crossings);
+    for (size_t phase = 0; phase < phases_of(kind); ++phase)
+      check_graph(worker, gradient_in(kind, phase), &WorkerProgram::crossings);
     check_graph(worker, kind.weight_gradients, &WorkerProgram::crossings);
     check_graph(worker, kind.update, nullptr);
     check_graph(worker, kind.evaluation, &WorkerProgram::evaluation_crossings);

@@ -22,24 +22,33 @@ namespace {
 
 const std::string kModel = "model.safetensors";
 const std::string kOptimizer = "optimizer.safetensors";
+const std::string kWorkers = "workers.safetensors";
+const std::string kWorkerCount = "workers";  // in its metadata
 const std::string kState = "state.json";
 const std::string kChecksum = "crc32";
 const std::string kPrefix = "step-";
 
-std::vector<NamedTensor> tensors_of(const Session& session, bool parameters) {
-  std::vector<NamedTensor> tensors;
-  for (const StateName& state : session.state_names()) {
-    if (state.is_parameter() != parameters) continue;
-    tensors.push_back({state.text(), session.state_shape(state), session.read_state(state)});
-  }
-  return tensors;
+/// The files of tensors of a session's checkpoint, in their order.
+std::vector<std::pair<std::string, std::vector<StateName>>> files_of(const Session& session) {
+  std::vector<StateName> parameters = session.state_names();
+  const auto optimizer = std::ranges::stable_partition(parameters, &StateName::is_parameter);
+  std::vector<StateName> states(optimizer.begin(), optimizer.end());
+  parameters.erase(optimizer.begin(), optimizer.end());
+  std::vector<std::pair<std::string, std::vector<StateName>>> files{{kModel, std::move(parameters)},
+                                                                    {kOptimizer, std::move(states)}};
+  if (auto own = session.states_of_workers(); !own.empty()) files.emplace_back(kWorkers, std::move(own));
+  return files;
 }
 
 void write_tensors(const AtomicFolder& folder, const std::string& name, const Session& session,
-                   bool parameters) {
-  const std::vector<NamedTensor> tensors = tensors_of(session, parameters);
+                   const std::vector<StateName>& states) {
+  std::vector<NamedTensor> tensors;
+  for (const StateName& state : states)
+    tensors.push_back({state.text(), session.state_shape(state), session.read_state(state)});
   OutputFile file = folder.create(name);
-  write_safetensors(file, tensors, {{"format", "pt"}});
+  Metadata metadata{{"format", "pt"}};
+  if (name == kWorkers) metadata[kWorkerCount] = fmt::format("{}", session.program().mesh.workers());
+  write_safetensors(file, tensors, metadata);
 }
 
 int64_t step_of(const fs::path& path) {
@@ -120,10 +129,8 @@ FileDigest digest_from(const nlohmann::json& json, const std::string& name, cons
 
 void read_for_checkpoint(const Session& session) {
   // In the order of write_checkpoint, but one at a time: this process keeps none of them.
-  for (const bool parameters : {true, false}) {
-    for (const StateName& state : session.state_names())
-      if (state.is_parameter() == parameters) session.read_state(state);
-  }
+  for (const auto& [file, states] : files_of(session))
+    for (const StateName& state : states) session.read_state(state);
 }
 
 std::string read_checkpoint_text(const fs::path& path) {
@@ -143,9 +150,11 @@ bool is_checkpoint_name(const fs::path& path) { return step_of(path) >= 0; }
 void write_checkpoint(const fs::path& path, const Session& session, const TrainingState& state,
                       const ExtraFiles& extra, bool replaces) {
   AtomicFolder folder(path, replaces);
-  write_tensors(folder, kModel, session, true);
-  write_tensors(folder, kOptimizer, session, false);
-  std::vector<std::string> names = {kModel, kOptimizer};
+  std::vector<std::string> names;
+  for (const auto& [file, states] : files_of(session)) {
+    write_tensors(folder, file, session, states);
+    names.push_back(file);
+  }
   for (const auto& [name, text] : extra) {
     folder.write(name, text);
     names.push_back(name);
@@ -230,10 +239,38 @@ void load_all(const fs::path& path, Session& session) {
   require_same_tensors(path / kOptimizer, session, false);
   load_tensors(path / kModel, session, true);
   load_tensors(path / kOptimizer, session, false);
+  for (const StateName& state : own_states(path, session).names)
+    session.write_state(state, read_checkpoint_tensor(path, state));
+}
+
+OwnStates own_states(const fs::path& path, const Session& session) {
+  OwnStates own;
+  if (!fs::exists(path / kWorkers)) return own;
+  const SafetensorsFile file(path / kWorkers);
+  const int64_t workers = session.program().mesh.workers();
+  const auto found = file.metadata().find(kWorkerCount);
+  const std::string of_file = found == file.metadata().end() ? "?" : found->second;
+  if (!trains_alone(session.program())) {
+    own.why_not = fmt::format(
+        "each of {} workers had trained alone; this run goes on with the mean of their parameters and of their optimizer states",
+        of_file);
+  } else if (of_file != fmt::format("{}", workers)) {
+    own.why_not = fmt::format(
+        "the checkpoint has the state of each of {} workers, and this run has {}, which begin with the mean of it",
+        of_file, workers);
+  } else {
+    for (int64_t worker = 0; worker < workers; ++worker)
+      for (StateName name : session.state_names()) {
+        name.worker = worker;
+        if (file.has(name.text())) own.names.push_back(std::move(name));
+      }
+  }
+  return own;
 }
 
 std::vector<float> read_checkpoint_tensor(const fs::path& path, const StateName& name) {
-  return SafetensorsFile(path / (name.is_parameter() ? kModel : kOptimizer)).read(name.text()).data;
+  const std::string& file = name.worker ? kWorkers : name.is_parameter() ? kModel : kOptimizer;
+  return SafetensorsFile(path / file).read(name.text()).data;
 }
 
 std::vector<fs::path> set_aside_checkpoints_after(const fs::path& folder, int64_t step) {

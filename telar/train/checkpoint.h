@@ -14,6 +14,8 @@ namespace telar {
 /// A checkpoint is a folder "step-00001234". It appears as a whole or not at all. It contains
 ///   model.safetensors      parameters by their own names, canonical layout; PyTorch can read them
 ///   optimizer.safetensors  optimizer state, "momentum/conv1.weight"
+///   workers.safetensors    what workers that train alone have of their own (Session::states_of_workers),
+///                          "3/momentum/conv1.weight"; the files above have the mean
 ///   state.json             the training state, the length and CRC-32 of every other file, and its own CRC-32
 /// and the small files that its writer adds: the job, and the description of a sample.
 using ExtraFiles = std::map<std::string, std::string>;
@@ -54,8 +56,15 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
 /// Loads a checkpoint's parameters into the session. Throws Error (user) that names the first differing
 /// tensors if the checkpoint belongs to another model; the session is then unchanged.
 void load_parameters(const std::filesystem::path& path, Session& session);
-/// Loads the parameters and the optimizer state.
+/// Loads the parameters and the optimizer state, and what workers have of their own (own_states()).
 void load_all(const std::filesystem::path& path, Session& session);
+
+/// What workers that train alone have of their own in a checkpoint.
+struct OwnStates {
+  std::vector<StateName> names;  ///< empty if there is none, or not for as many workers as the session has
+  std::string why_not;           ///< why not, although there is some: a sentence; otherwise empty
+};
+OwnStates own_states(const std::filesystem::path& path, const Session& session);
 /// The values of a tensor of the state. Throws Error (user) when it is missing.
 std::vector<float> read_checkpoint_tensor(const std::filesystem::path& path, const StateName& name);
 

@@ -437,7 +437,9 @@ class Run {
     std::string files = checkpoint.empty() ? "" : "files";
     if (divided) options_.processes->broadcast(files);
     if (divided && files.empty()) return;
-    for (const StateName& name : session.state_names()) {
+    std::vector<StateName> names = session.state_names();
+    if (divided) add_own_states(names, session, checkpoint);
+    for (const StateName& name : names) {
       std::vector<float> values;
       if (!divided) {
         values = session.read_state(name);
@@ -449,6 +451,24 @@ class Run {
       options_.processes->broadcast(std::as_writable_bytes(std::span(values)));
       session.write_state(name, values);
     }
+  }
+
+  /// Adds the names of what workers have of their own in the checkpoint, which only rank 0 can read: all
+  /// their parameters or none, all their optimizer state or none.
+  void add_own_states(std::vector<StateName>& names, const Session& session,
+                      const fs::path& checkpoint) const {
+    std::string kinds;
+    if (leads())
+      for (const StateName& own : own_states(checkpoint, session).names)
+        kinds += own.is_parameter() ? 'p' : 'o';
+    options_.processes->broadcast(kinds);
+    const std::vector<StateName> shared = names;
+    for (int64_t worker = 0; !kinds.empty() && worker < session.program().mesh.workers(); ++worker)
+      for (StateName name : shared) {
+        if (kinds.find(name.is_parameter() ? 'p' : 'o') == std::string::npos) continue;
+        name.worker = worker;
+        names.push_back(std::move(name));
+      }
   }
 
   /// Sends rank 0's state to all processes, because only rank 0 has read `checkpoint` (empty: there is none).
@@ -555,6 +575,7 @@ class Run {
     }
     for (const std::string& warning : point->warnings) warn(warning);
     load_all(point->checkpoint, session);
+    if (const OwnStates own = own_states(point->checkpoint, session); !own.why_not.empty()) warn(own.why_not);
     trainer.restore(point->state);
     return point;
   }

@@ -126,6 +126,32 @@ TEST(Verify, FindsAGradientThatIsNotSummed) {
                    "is summed over 'stages'"));
 }
 
+TEST(Verify, FindsWorkersThatNeitherSumNorAverage) {
+  const auto local_sgd = [] { return rewritten("local_sgd", {{"warmup_steps", int64_t{5}}}, 3); };
+  EXPECT_TRUE(
+      says(found(local_sgd(), [](Program& program) { program.kinds[0].later[0].schedule.pop_back(); }),
+           "sums bucket 0 0 times in a step of phase 1"));
+  EXPECT_TRUE(
+      says(found(local_sgd(),
+                 [](Program& program) { program.kinds[0].later[0].gradient = program.kinds[0].gradient; }),
+           "trains alone, but its gradient graph exchanges"));
+  EXPECT_TRUE(says(found(local_sgd(),
+                         [](Program& program) {
+                           program.kinds[0].later[0].schedule.push_back(action::exchange_metrics());
+                         }),
+                   "trains alone, but does 'exchange_metrics' with others"));
+  EXPECT_TRUE(says(
+      found(mirrored(),
+            [](Program& program) { program.kinds[0].schedule.push_back(action::average_parameters(2)); }),
+      "does not keep the whole of"));
+  EXPECT_TRUE(says(found(mirrored(),
+                         [](Program& program) {
+                           auto& schedule = program.kinds[0].schedule;
+                           schedule.insert(schedule.begin() + 1, action::sum_gradients());
+                         }),
+                   "sums bucket 0 2 times in a step"));
+}
+
 TEST(Verify, FindsWhatIsNamedButNotThere) {
   const auto servers = [] {
     Cluster cluster{{{}}};

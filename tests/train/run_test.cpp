@@ -55,12 +55,14 @@ RunOptions stopping_after(int steps, bool resume) {
 struct Weights {
   std::string model;
   std::string optimizer;
+  std::string workers = {};
   bool operator==(const Weights&) const = default;
 };
 
 Weights weights_in(const std::string& checkpoint) {
   return {test::read_text(fs::path(checkpoint) / "model.safetensors"),
-          test::read_text(fs::path(checkpoint) / "optimizer.safetensors")};
+          test::read_text(fs::path(checkpoint) / "optimizer.safetensors"),
+          test::read_text(fs::path(checkpoint) / "workers.safetensors")};
 }
 
 /// The step, epoch and loss of every line of a log, in order.
@@ -104,7 +106,9 @@ INSTANTIATE_TEST_SUITE_P(
     Jobs, Resume,
     testing::Values(std::tuple(kMlp, "single", 3), std::tuple(kMlp, "{name: mirrored, threads: 1}", 4),
                     std::tuple(kConvolution, "{name: mirrored, replicas: 3, threads: 1}", 5),
-                    std::tuple(kConvolution, "{name: mirrored, threads: 1, batch_norm: synchronised}", 7)));
+                    std::tuple(kConvolution, "{name: mirrored, threads: 1, batch_norm: synchronised}", 7),
+                    std::tuple(kConvolution,
+                               "{name: local_sgd, threads: 1, average_every: 4, warmup_steps: 3}", 3)));
 
 TEST(Run, TwiceGivesTheSameBits) {
   const test::TempFolder folder;

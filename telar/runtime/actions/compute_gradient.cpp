@@ -19,6 +19,7 @@ class ComputeGradient final : public Action {
 
   void run(StepContext& context) override {
     context.computing([&] { compute_again(context); });
+    if (trains_alone(context.schedule())) look_again(context);
     PendingPush* pending = context.pending_push();
     if (pending == nullptr) return;
     StepResult& result = context.step().result;
@@ -31,18 +32,30 @@ class ComputeGradient final : public Action {
     return sums_ahead(group_) && !context.uses_servers();
   }
 
-  void compute_again(StepContext& context) override {
+  void compute_again(StepContext& context) override { compute(context); }
+
+ private:
+  static void compute(StepContext& context) {
     const StepRequest& request = context.request();
-    constexpr auto kPurpose = CompiledGraphs::Purpose::gradient;
-    if (!context.graphs().runs(kPurpose, request.part)) return contribute_zeros(context);
-    Context& graph = context.graphs().context(kPurpose, request.part);
+    const CompiledGraphs::Use use(CompiledGraphs::Purpose::gradient, context.phase());
+    if (!context.graphs().runs(use, request.part)) return contribute_zeros(context);
+    Context& graph = context.graphs().context(use, request.part);
     context.did(StepPhase::other, "finds or compiles kernels");
     context.set_inputs(graph, request.part, request.inputs.epoch);
     context.did(StepPhase::copy, "takes the batch");
     context.run(graph, Phase::whole, StepPhase::forward);
   }
 
- private:
+  /// The session looks again for NaN and infinities that kernels may have hidden, but a worker that trains
+  /// alone has then updated.
+  static void look_again(StepContext& context) {
+    const BatchView& part = context.request().part;
+    if (part.non_finite || part.again || std::isfinite(context.metrics().values()[0])) return;
+    context.hide_nothing();
+    context.metrics().clear();
+    context.computing([&] { compute(context); });
+  }
+
   /// A part without samples contributes zeros and joins every exchange, except those of samples: if the
   /// worker computes batches with others, these have none either.
   static void contribute_zeros(StepContext& context) {

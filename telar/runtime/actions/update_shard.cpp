@@ -25,7 +25,7 @@ class UpdateShard final : public Action {
     bool& finite = context.step().result.finite;
     // Every member sees the same summed loss, so either all of them update or none.
     finite = std::isfinite(context.metrics().values()[0]);
-    if (!finite) return;
+    if (!finite || context.request().samples == 0) return;
     std::optional<double>& squares = context.notes().sum_of_squares;
     if (context.updater().clips() && !squares) squares = context.sum_of_squares(group_);
     finite = update(context, bindings_, squares.value_or(0));
