@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <ranges>
 
 #include "telar/cli/options.h"
 #include "telar/cli/table.h"
@@ -15,6 +17,7 @@
 #include "telar/nn/dot.h"
 #include "telar/nn/summary.h"
 #include "telar/nn/zoo.h"
+#include "telar/strategy/link_bytes.h"
 #include "telar/strategy/placement.h"
 #include "telar/strategy/strategy.h"
 #include "telar/train/job_reader.h"
@@ -31,6 +34,7 @@ struct ShowArguments {
   std::string what;
   std::vector<std::string> overrides;
   std::vector<int64_t> sample;
+  int processes = 1;
   int64_t classes = 0;
   bool graph = false;
   bool dot = false;
@@ -79,7 +83,8 @@ std::string memory_text(const Program& program, const Job& job) {
   int64_t parameters = 0;
   for (const ParameterInfo& parameter : program.parameters) parameters += 4 * parameter.shape.elements();
   const auto slots = static_cast<int64_t>(state_slots(program.update).size());
-  const int64_t replicas = program.micro_batches > 0 ? 1 : program.mesh.workers();
+  const int64_t replicas = program.micro_batches > 0 ? 1 : program.mesh.of_process();
+  const int64_t states = workers_of(job.strategy).states;
   const int64_t batch = job.training.batch;
   const bool staged = program.micro_batches > 0;
   const int64_t parts = staged ? program.micro_batches * shares_of(program) : 1;
@@ -89,7 +94,7 @@ std::string memory_text(const Program& program, const Job& job) {
   const auto bytes = [](int64_t count) { return bytes_text(static_cast<uint64_t>(count)); };
   return fmt::format(
       "memory: parameters {}, gradients {}, optimizer state {}; values of a {} at most {} (batch {})\n",
-      bytes(parameters), bytes(parameters * replicas), bytes(parameters * slots),
+      bytes(parameters * states), bytes(parameters * replicas), bytes(parameters * slots * states),
       staged ? "micro-batch" : "step", bytes(results), batch);
 }
 
@@ -124,17 +129,53 @@ std::string placement_text(const Program& program) {
                      imbalance(placement));
 }
 
+/// What processes send each other in a step of each phase: on every link, or the most if there are many.
+std::string links_text(const Program& program) {
+  std::string text;
+  const WorkerProgram& kind = program.kinds.front();
+  for (size_t phase = 0; phase < phases_of(kind); ++phase) {
+    if (phase + 1 < phases_of(kind) && kind.later[phase].after == 0) continue;  // it has no step
+    constexpr int64_t kFew = 8;
+    const auto links = bytes_on_each_link(program, phase);
+    if (links.empty()) continue;
+    std::vector<std::vector<std::string>> rows = {{"from process", "to process", "bytes"}};
+    std::map<int64_t, double> out;
+    double most = 0;
+    for (const auto& [link, bytes] : links) {
+      rows.push_back(
+          {fmt::format("{}", link.first), fmt::format("{}", link.second), grouped(std::llround(bytes))});
+      out[link.first] += bytes;
+      most = std::max(most, bytes);
+    }
+    const double all = std::ranges::max(out | std::views::values);
+    const std::string table =
+        program.mesh.processes() <= kFew
+            ? table_text(rows, 0)
+            : fmt::format("{} from one process to another, at most, and {} from a process to all\n",
+                          grouped(std::llround(most)), grouped(std::llround(all)));
+    const ScheduledAction* periodic = nullptr;
+    for (const ScheduledAction& scheduled : schedule_in(kind, phase))
+      if (scheduled.every > 1) periodic = &scheduled;
+    text += fmt::format("\nbytes sent in a step{}{}:\n{}",
+                        phase == 0 ? "" : fmt::format(" after step {}", kind.later[phase - 1].after),
+                        periodic == nullptr ? "" : fmt::format(", once in {} steps", periodic->every), table);
+  }
+  return text;
+}
+
 int show(const ShowArguments& arguments) {
   Job job = job_of(arguments);
-  settle_workers(job, job_workers(job, nullptr));
+  settle_workers(job, job_workers(job, arguments.processes));
   const SampleSpec spec = spec_of_samples(job);
   const Model model = job_model(job, spec);
   if (arguments.dot) {
     std::cout << to_dot(forward_graph(model, Mode::evaluation, 1));
     return 0;
   }
+  const bool alone = arguments.processes == 1;
   const Program program =
-      job_program(job, spec, nullptr, arguments.graph ? Costs::measured : Costs::estimated);
+      alone ? job_program(job, spec, nullptr, arguments.graph ? Costs::measured : Costs::estimated)
+            : job_program(job, spec, arguments.processes);
   if (arguments.placement) {
     if (program.stores.empty()) {
       throw user_error(
@@ -158,7 +199,9 @@ int show(const ShowArguments& arguments) {
                              workers_of(job.strategy).count, only_store(program).servers.size());
     return 0;
   }
-  std::cout << fmt::format("strategy: {}, {}\n", program.strategy, workers_text(program));
+  std::cout << fmt::format("strategy: {}, {}{}\n", program.strategy, workers_text(program),
+                           alone ? "" : fmt::format(" in {} processes", arguments.processes));
+  std::cout << links_text(program);
   return 0;
 }
 
@@ -174,6 +217,9 @@ void add_show(Verb& program) {
   verb.option("--sample", arguments->sample, "Shape of a sample for a model, as in 3,224,224")
       .comma_separated();
   verb.option("--classes", arguments->classes, "Number of classes for a model");
+  verb.option("--processes", arguments->processes,
+              "Show the program of so many processes (mpirun -n), and what they send each other in a step")
+      .between(1, 1024);
   verb.flag("--graph", arguments->graph, "Print the program that runs: every operation of each replica");
   verb.flag("--placement", arguments->placement, "Print which parameter server holds which variable");
   verb.flag("--dot", arguments->dot,

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "telar/core/error.h"
 #include "telar/graph/ops/stage.h"
@@ -20,7 +20,13 @@ class Recorder {
         gradient_(gradient_in(kind_, phase)),
         schedule_(schedule_in(kind_, phase)),
         stage_(program.mesh.coordinate(worker, kStageAxis)) {
-    for (const Holding& holding : kind_.holdings) kept_.insert(holding.variable);
+    for (const Holding& holding : kind_.holdings)
+      kept_[holding.variable] = sizeof(float) * piece_of(program, holding, worker).floats();
+    const int64_t samples = program.evaluation.batch();
+    const int64_t parts = shares_of(program) * std::max<int64_t>(1, program.micro_batches);
+    for (const Value& value : gradient_.values())
+      if (value.kind == ValueKind::input && value.batched)
+        of_graph_ = static_cast<double>(samples) / static_cast<double>(parts * value.type.shape[0]);
     // Neighbours in the same process read what a stage delivers when it says that it is done.
     const auto in_process = [&](int64_t stage) {
       if (stage < 0 || stage >= program.mesh.size(kStageAxis)) return false;
@@ -67,8 +73,9 @@ class Recorder {
       messages(Kind::sends, kind == action::kSendForward, micro_batch);
     } else if (kind == action::kExchangeMetrics || kind == action::kExchangeNorm ||
                kind == action::kWaitForAll) {
-      if (kind != action::kExchangeNorm || !trains_alone(schedule_))
-        events_.push_back({Kind::meets, std::string(kind.name()), scheduled.group});
+      if (kind == action::kExchangeNorm && trains_alone(schedule_)) return;
+      StepEvent& event = events_.emplace_back(Kind::meets, std::string(kind.name()), scheduled.group);
+      if (kind == action::kExchangeMetrics) event.sums = sizeof(float) * program_.metrics.size();
     } else if (kind == action::kAverageParameters) {
       for (size_t b = 0; b < program_.buckets.size(); ++b) start(b);
       events_.push_back({Kind::finishes, "the mean of the parameters"});
@@ -79,7 +86,9 @@ class Recorder {
 
   void start(size_t bucket) {
     if (bucket >= program_.buckets.size()) throw run_error("the program has no bucket {}", bucket);
-    events_.push_back({Kind::starts, fmt::format("bucket {}", bucket), program_.buckets[bucket].group});
+    StepEvent& event =
+        events_.emplace_back(Kind::starts, fmt::format("bucket {}", bucket), program_.buckets[bucket].group);
+    for (const std::string& name : program_.buckets[bucket].parameters) event.sums += kept_.at(name);
   }
 
   /// The exchanges of a graph, before its pause, after it, or both.
@@ -91,9 +100,25 @@ class Recorder {
       if (node.op->effect() == Effect::sums_gradients) {
         start(static_cast<size_t>(node.attributes.integer("bucket")));
       } else {
-        events_.push_back({Kind::meets, fmt::format("{} of layer '{}'", node.op->name(), node.scope),
-                           node.attributes.text("group")});
+        StepEvent& event =
+            events_.emplace_back(Kind::meets, fmt::format("{} of layer '{}'", node.op->name(), node.scope),
+                                 node.attributes.text("group"));
+        add_bytes(graph, node, event);
       }
+    }
+  }
+
+  /// Members have nearly equal shares of samples, of features, and of rows of a parameter.
+  void add_bytes(const Graph& graph, const Node& node, StepEvent& event) const {
+    double bytes = 0;
+    for (const TensorType& type : graph.input_types(node)) bytes += static_cast<double>(type.bytes());
+    const auto members = static_cast<double>(program_.mesh.size(program_.along(event.partner)));
+    const bool of_samples = node.op->exchanges_samples();
+    if (!of_samples && !node.op->exchanges_parameters()) {
+      event.sums = bytes * members / 2;
+    } else {
+      const bool whole = node.op->name().starts_with("all_gather");
+      event.sends = bytes * (of_samples ? of_graph_ : 1) / (whole ? 1 : members);
     }
   }
 
@@ -108,8 +133,18 @@ class Recorder {
         events_.push_back({kind,
                            fmt::format("{} of micro-batch {}", crossing.value, micro_batch),
                            {},
-                           sends ? crossing.to : crossing.from});
+                           sends ? crossing.to : crossing.from,
+                           0,
+                           sends ? bytes_of(crossing.value) : 0});
     }
+  }
+
+  /// Of a value that the gradient graph delivers, for a micro-batch.
+  double bytes_of(const std::string& value) const {
+    for (const Node& node : gradient_.nodes())
+      if (node.op->effect() == Effect::delivers && node.attributes.text("name") == value)
+        return of_graph_ * static_cast<double>(gradient_.input_types(node).front().bytes());
+    return 0;  // verify() says that it is missing
   }
 
   const Program& program_;
@@ -119,7 +154,8 @@ class Recorder {
   int64_t stage_;
   bool before_ = false;  // whether the stage before this one is in the same process
   bool after_ = false;
-  std::set<std::string> kept_;
+  double of_graph_ = 1;  // the samples of a run of the gradient graph, relative to those it was made for
+  std::map<std::string, double> kept_;  // bytes
   std::vector<StepEvent> events_;
 };
 

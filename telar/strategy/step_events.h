@@ -22,6 +22,8 @@ struct StepEvent {
   std::string what;          ///< "bucket 2", "all_gather_samples of layer 'fc1'", "%28 of micro-batch 3"
   std::string partner = {};  ///< the group, or the store
   int64_t stage = 0;         ///< of sends and receives: the other stage
+  double sums = 0;           ///< bytes that the group sums, or gathers twice of
+  double sends = 0;          ///< bytes that the worker sends to the stage, or to each other member
 };
 
 /// The events of a step of this worker in a phase, in which everything is due that is done every few steps. Throws Error (run) for an action whose exchanges are not known, and

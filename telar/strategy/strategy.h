@@ -25,6 +25,7 @@ struct Workers {
   /// after the other, or where each worker's batch is an update of its own.
   int64_t shares = 1;
   bool unequal = false;  ///< the shares of a process's workers may have different sizes
+  int64_t states = 1;    ///< whole copies of parameters and optimizer state in a process
 };
 
 /// A strategy as it describes itself: a function that rewrites a sequential training step as a parallel

@@ -71,7 +71,7 @@ JobMemory job_memory(const Job& job, const SampleSpec& spec, int processes) {
   const int64_t batch = product_of({job.training.batch, sample});
   LargestTensor largest;
   JobMemory memory;
-  memory.state = state_bytes(step, largest);
+  memory.state = product_of({state_bytes(step, largest), workers_of(job.strategy).states});
   memory.results = kept_result_bytes(step.gradient);
   memory.batches = product_of({batch, job.data.threads != 0 ? job.data.prefetch + 1 : 1});
   const StrategyType& strategy = type_of(job.strategy);

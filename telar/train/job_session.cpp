@@ -99,6 +99,30 @@ int64_t replicas_here(const Job& job, int processes) {
   return workers / processes;
 }
 
+/// `together`: null unless the processes run.
+Cluster cluster_of(const Job& job, int processes, int process, const Processes* together) {
+  Cluster cluster;
+  if (uses_servers(job)) cluster.servers = static_cast<int>(job.strategy.servers);
+  cluster.processes = processes;
+  cluster.process = process;
+  const int64_t replicas = replicas_here(job, cluster.processes);
+  // Workers of all processes are numbered, and each may have a device and threads of its own.
+  const int64_t first = workers_of(job.strategy).of_all_processes ? cluster.process * replicas : 0;
+  const bool shares_gpus = together != nullptr && has_gpu(job.strategy);
+  const auto gpus = shares_gpus ? static_cast<int>(find_cuda_gpus().gpus.size()) : 0;
+  const int index = together == nullptr ? 0 : together->index_on_this_host();
+  for (int64_t r = 0; r < replicas; ++r) {
+    const auto replica = static_cast<size_t>(first + r);
+    DeviceSpec device = device_named(device_of(job.strategy, replica), index, gpus);
+    if (device.threads == 0) device.threads = threads_given(job.strategy, replica);
+    cluster.devices.push_back(std::move(device));
+  }
+  const int divided = divided_threads(cluster.devices, together);
+  for (DeviceSpec& device : cluster.devices)
+    if (device.threads == 0) device.threads = divided;
+  return cluster;
+}
+
 }  // namespace
 
 Model job_model(const Job& job, const SampleSpec& spec) {
@@ -152,28 +176,8 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
 int64_t job_parts(const Job& job) { return workers_of(job.strategy).shares; }
 
 Cluster job_cluster(const Job& job, const Processes* processes) {
-  Cluster cluster;
-  if (uses_servers(job)) cluster.servers = static_cast<int>(job.strategy.servers);
-  if (processes != nullptr) {
-    cluster.processes = processes->size();
-    cluster.process = processes->rank();
-  }
-  const int64_t replicas = replicas_here(job, cluster.processes);
-  // Workers of all processes are numbered, and each may have a device and threads of its own.
-  const int64_t first = workers_of(job.strategy).of_all_processes ? cluster.process * replicas : 0;
-  const bool shares_gpus = processes != nullptr && has_gpu(job.strategy);
-  const auto gpus = shares_gpus ? static_cast<int>(find_cuda_gpus().gpus.size()) : 0;
-  const int index = processes == nullptr ? 0 : processes->index_on_this_host();
-  for (int64_t r = 0; r < replicas; ++r) {
-    const auto replica = static_cast<size_t>(first + r);
-    DeviceSpec device = device_named(device_of(job.strategy, replica), index, gpus);
-    if (device.threads == 0) device.threads = threads_given(job.strategy, replica);
-    cluster.devices.push_back(std::move(device));
-  }
-  const int divided = divided_threads(cluster.devices, processes);
-  for (DeviceSpec& device : cluster.devices)
-    if (device.threads == 0) device.threads = divided;
-  return cluster;
+  return processes == nullptr ? cluster_of(job, 1, 0, nullptr)
+                              : cluster_of(job, processes->size(), processes->rank(), processes);
 }
 
 Program job_program(const Job& job, const SampleSpec& spec, Processes* processes, Costs costs) {
@@ -183,6 +187,12 @@ Program job_program(const Job& job, const SampleSpec& spec, Processes* processes
   const Strategy strategy = make_strategy(job.strategy.name, job.strategy.options);
   return costs == Costs::measured ? measured_program(strategy, step, cluster, processes)
                                   : strategy.rewrite(step, cluster);
+}
+
+Program job_program(const Job& job, const SampleSpec& spec, int processes) {
+  const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
+  return make_strategy(job.strategy.name, job.strategy.options)
+      .rewrite(step, cluster_of(job, processes, 0, nullptr));
 }
 
 std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Processes* processes,

@@ -27,7 +27,8 @@ Cluster job_cluster(const Job& job, const Processes* processes = nullptr);
 enum class Costs : uint8_t { measured, estimated };
 
 /// The training step, rewritten for the job's strategy and cluster. `processes`: as for job_cluster(); all of
-/// them call it.
+/// them call it. Or their number, for a program that is not run here.
+Program job_program(const Job& job, const SampleSpec& spec, int processes);
 Program job_program(const Job& job, const SampleSpec& spec, Processes* processes = nullptr,
                     Costs costs = Costs::measured);
 /// See SessionOptions.

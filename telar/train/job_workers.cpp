@@ -11,9 +11,12 @@
 namespace telar {
 
 int64_t job_workers(const Job& job, const Processes* processes) {
+  return job_workers(job, processes == nullptr ? 1 : processes->size());
+}
+
+int64_t job_workers(const Job& job, int processes) {
   const Workers workers = workers_of(job.strategy);
-  return workers.of_all_processes || processes == nullptr ? workers.shares
-                                                          : workers.shares * processes->size();
+  return workers.of_all_processes ? workers.shares : workers.shares * processes;
 }
 
 int64_t samples_together(const Job& job, int64_t workers) {

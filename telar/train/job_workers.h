@@ -11,6 +11,7 @@ namespace telar {
 /// The number of workers that share a batch: the replicas of all processes. `processes`: the processes that
 /// train together; null if there is only one.
 int64_t job_workers(const Job& job, const Processes* processes);
+int64_t job_workers(const Job& job, int processes);
 
 /// The number of samples that stay together in a shuffle: 1, or with `data.mixing: by_label` one worker's
 /// share of a batch, which is divided equally among `workers`. The job's batch must be that of a step

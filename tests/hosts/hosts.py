@@ -152,6 +152,10 @@ class Hosts:
         self.processes.append(process)
         return process
 
+    def sent(self, host):
+        """The bytes that a host has sent to others."""
+        return int(output_of("ip", "netns", "exec", f"{self.mark}-{host}", "cat", "/sys/class/net/eth0/statistics/tx_bytes"))
+
     def link(self, host, up):
         do("ip", "-n", f"{self.mark}-{host}", "link", "set", "eth0", "up" if up else "down")
 

@@ -30,7 +30,8 @@ Program local_sgd_program(const TrainingStep& step, const Cluster& cluster, cons
 
 /// Equal shares, because all parameters count alike in the mean.
 Workers equal_workers(const Attributes& options) {
-  return {.count = options.integer("replicas"), .shares = options.integer("replicas")};
+  const int64_t replicas = options.integer("replicas");
+  return {.count = replicas, .shares = replicas, .states = replicas};
 }
 
 }  // namespace
