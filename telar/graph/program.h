@@ -25,6 +25,10 @@ struct Cluster {
   int process = 0;                    ///< the number of this process among them
   int servers = 0;                    ///< number of parameter servers
   std::vector<int> all_threads = {};  ///< of the devices of all processes, if a strategy must know them
+  /// Bytes a second that a thread reads and writes beyond its own caches, and that pass from one process to
+  /// another: plausible numbers, unless they were measured (measured_program()).
+  double memory_speed = 1e10;
+  double link_speed = 1e10;
 };
 
 /// Gradients that are exchanged together: consecutive parameters, in the order in which gradients become

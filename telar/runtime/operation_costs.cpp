@@ -1,7 +1,9 @@
 #include "telar/runtime/operation_costs.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -102,6 +104,51 @@ std::vector<OperationCost> of_all(const std::vector<OperationCost>& costs, Proce
   return listed(all);
 }
 
+/// The seconds of the fastest of several calls.
+double fastest(const std::function<void()>& call) {
+  constexpr int kCalls = 5;
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kCalls; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return least;
+}
+
+/// Bytes a second that this thread reads and writes.
+double memory_speed() {
+  constexpr size_t kFloats = 1 << 21;
+  std::vector<float> from(kFloats, 1.0F);
+  std::vector<float> to(kFloats);
+  const double seconds = fastest([&] {
+    for (size_t i = 0; i < kFloats; ++i) to[i] += from[i];
+  });
+  return 3.0 * sizeof(float) * kFloats / seconds;
+}
+
+/// Bytes a second from one process to another.
+double link_speed(Processes& processes) {
+  std::vector<std::byte> bytes(1 << 20);
+  const double seconds = fastest([&] {
+    processes.broadcast(std::span(bytes));
+    processes.lowest(0);  // until all have it
+  });
+  return static_cast<double>(bytes.size()) / seconds;
+}
+
+/// The cluster with speeds on which all processes agree: those of the slowest.
+Cluster with_speeds(Cluster cluster, Processes* processes) {
+  cluster.memory_speed = memory_speed();
+  if (processes == nullptr) return cluster;
+  std::array<float, 2> speeds{static_cast<float>(cluster.memory_speed),
+                              static_cast<float>(link_speed(*processes))};
+  processes->lowest(std::span<float>(speeds));
+  cluster.memory_speed = speeds[0];
+  cluster.link_speed = speeds[1];
+  return cluster;
+}
+
 struct Trial {
   std::vector<OperationCost> costs;  ///< in the stages, whether per micro-batch or once
   double step = 0;                   ///< seconds, the minimum over several steps
@@ -164,11 +211,12 @@ Program measured_program(const Strategy& strategy, const TrainingStep& step, con
   if (micro_batches == 0) return strategy.rewrite(step, cluster);
   std::vector<OperationCost> costs = measure_costs(step, cluster.devices.front(), micro_batches);
   if (processes != nullptr) costs = of_all(costs, *processes, processes->size());
+  const Cluster measured = with_speeds(cluster, processes);
   Program best;
   double shortest = std::numeric_limits<double>::infinity();
   std::set<std::string> tried;
   for (int round = 0; round < kRounds; ++round) {
-    Program program = strategy.rewrite(step, cluster, costs);
+    Program program = strategy.rewrite(step, measured, costs);
     const bool fresh = tried.insert(program.str()).second;
     if (processes == nullptr ? !fresh : !processes->any(fresh)) break;
     Trial trial = try_out(program, step, cluster, processes);

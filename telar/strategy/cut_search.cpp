@@ -18,6 +18,7 @@ class CutSearch {
         seconds_(problem.seconds),
         update_(problem.update),
         threads_(problem.threads),
+        speeds_(problem.speeds),
         micro_batches_(micro_batches) {
     for (const size_t place : all_places_) crossing_.push_back(cuts_.crossing_bytes(place));
   }
@@ -55,8 +56,6 @@ class CutSearch {
   }
 
   double step_seconds(const std::vector<size_t>& chosen) const {
-    // A value is read from another core's cache, or written through to memory.
-    constexpr double kBytesPerSecond = 1e10;
     std::vector<StageSeconds> stages(threads_.size());
     const std::vector<int> stage_of_node = cuts_.stages(places_of(chosen));
     const auto micro_batches = static_cast<double>(micro_batches_);
@@ -71,7 +70,7 @@ class CutSearch {
       }
     }
     for (size_t c = 0; c < chosen.size(); ++c) {
-      const double seconds = crossing_[chosen[c]] / micro_batches / kBytesPerSecond / 2;
+      const double seconds = crossing_[chosen[c]] / micro_batches / speeds_[c] / 2;
       stages[c + 1].forward += seconds;
       stages[c].backward += seconds;
     }
@@ -90,6 +89,7 @@ class CutSearch {
   const std::vector<double>& seconds_;
   const std::vector<double>& update_;
   const std::vector<int>& threads_;
+  const std::vector<double>& speeds_;
   int64_t micro_batches_;
   std::vector<double> crossing_;  // bytes, by place
 };

@@ -15,6 +15,7 @@ struct CutProblem {
   const std::vector<double>& seconds;  ///< by node
   const std::vector<double>& update;   ///< by node: seconds of the update that only its stage makes
   const std::vector<int>& threads;     ///< of each stage
+  const std::vector<double>& speeds;   ///< bytes a second over each cut, by its number
 };
 
 /// The places with the shortest simulated step.

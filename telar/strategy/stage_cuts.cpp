@@ -139,7 +139,7 @@ StageCuts::Crossing StageCuts::crossing(size_t cut) const {
 double StageCuts::crossing_bytes(size_t cut) const { return crossing(cut).bytes; }
 
 std::vector<double> node_seconds(const Graph& gradient, const std::vector<OperationCost>& measured,
-                                 const std::vector<bool>& left) {
+                                 const std::vector<bool>& left, double memory_speed) {
   using Key = std::pair<std::string, std::string>;
   const auto key_of = [](const Node& node) { return Key{node.scope, std::string(node.op->name())}; };
   std::map<Key, OperationCost> costs;
@@ -155,7 +155,6 @@ std::vector<double> node_seconds(const Graph& gradient, const std::vector<Operat
       continue;
     }
     constexpr double kMultiplyAddsPerSecond = 5e10;
-    constexpr double kBytesPerSecond = 1e10;
     const auto inputs = gradient.input_types(node);
     const auto outputs = gradient.output_types(node);
     double bytes = 0;
@@ -164,7 +163,7 @@ std::vector<double> node_seconds(const Graph& gradient, const std::vector<Operat
     }
     for (const TensorType& type : outputs) bytes += static_cast<double>(type.bytes());
     const auto work = static_cast<double>(node.op->multiply_adds(inputs, outputs, node.attributes));
-    result.push_back(std::max(work / kMultiplyAddsPerSecond, bytes / kBytesPerSecond));
+    result.push_back(std::max(work / kMultiplyAddsPerSecond, bytes / memory_speed));
   }
   return result;
 }

@@ -56,9 +56,10 @@ class StageCuts {
 };
 
 /// Seconds of each node of the gradient graph in one step: as measured or, without measurements, estimated
-/// from its multiplications and bytes at a plausible speed. `left`: nodes that run once for the whole batch.
+/// from its multiplications at a plausible speed and its bytes. `left`: nodes that run once for the whole
+/// batch.
 std::vector<double> node_seconds(const Graph& gradient, const std::vector<OperationCost>& measured,
-                                 const std::vector<bool>& left);
+                                 const std::vector<bool>& left, double memory_speed);
 
 /// Time of each kind of work of a stage.
 struct StageSeconds {

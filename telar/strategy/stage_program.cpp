@@ -44,13 +44,18 @@ Graph of_micro_batch(const Graph& graph, int64_t micro_batches) {
   return graph.with_batch((graph.batch() + micro_batches - 1) / micro_batches);
 }
 
-Cut cut(const TrainingStep& step, const StageCuts& cuts, const std::vector<size_t>& places,
-        const std::vector<double>& update, const std::vector<int>& threads, int64_t micro_batches,
-        const std::vector<OperationCost>& costs) {
+/// `together`: stages of each process.
+Cut cut(const TrainingStep& step, const Cluster& cluster, const StageCuts& cuts,
+        const std::vector<size_t>& places, const std::vector<double>& update, const std::vector<int>& threads,
+        int64_t together, int64_t micro_batches, const std::vector<OperationCost>& costs) {
   require_places(places.size(), threads.size());
+  std::vector<double> speeds;  // of each cut
+  for (int64_t before = 1; before < std::ssize(threads); ++before)
+    speeds.push_back(before % together == 0 && cluster.processes > 1 ? cluster.link_speed
+                                                                     : cluster.memory_speed);
   std::vector<bool> left = left_for_the_end(step, cuts, of_micro_batch(step.gradient, micro_batches));
-  const std::vector<double> seconds = node_seconds(step.gradient, costs, left);
-  const CutProblem problem{step, cuts, places, left, seconds, update, threads};
+  const std::vector<double> seconds = node_seconds(step.gradient, costs, left, cluster.memory_speed);
+  const CutProblem problem{step, cuts, places, left, seconds, update, threads, speeds};
   return {cuts.stages(best_cuts(problem, micro_batches)), std::move(left)};
 }
 
@@ -98,8 +103,7 @@ std::vector<size_t> places_between_layers(const TrainingStep& step, const StageC
 }
 
 /// Seconds, by node: the update streams through the parameter, its gradient and its optimizer state.
-std::vector<double> update_seconds(const TrainingStep& step) {
-  constexpr double kBytesPerSecond = 1e10;
+std::vector<double> update_seconds(const TrainingStep& step, double memory_speed) {
   std::map<std::string, double> bytes;
   for (const Value& value : step.update.values()) {
     if (!value.is_of_parameter()) continue;
@@ -109,7 +113,7 @@ std::vector<double> update_seconds(const TrainingStep& step) {
   std::vector<double> seconds;
   for (const Node& node : step.gradient.nodes()) {
     const ParameterInfo* parameter = trained_by(step, node);
-    seconds.push_back(parameter == nullptr ? 0 : bytes[parameter->name] / kBytesPerSecond);
+    seconds.push_back(parameter == nullptr ? 0 : bytes[parameter->name] / memory_speed);
   }
   return seconds;
 }
@@ -189,8 +193,9 @@ class StageProgram {
       splits_ = choose_splits(forward_of(step), step.gradient.batch() / grid.data, grid.model, options.split);
     const DividedStep first = divided(0);
     const StageCuts cuts(first.step);
-    cut_ = cut(first.step, cuts, places_between_layers(first.step, cuts), update_seconds(first.step),
-               threads_of_stages(cluster, grid), options.micro_batches, costs);
+    cut_ = cut(first.step, cluster, cuts, places_between_layers(first.step, cuts),
+               update_seconds(first.step, cluster.memory_speed), threads_of_stages(cluster, grid), together_,
+               options.micro_batches, costs);
     stage_of_parameter_ = stages_of_parameters(graphs(first.step));
     program_.mesh = mesh_of(grid, cluster.processes);
   }

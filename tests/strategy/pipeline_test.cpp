@@ -6,6 +6,7 @@
 #include "support/sentences.h"
 #include "telar/nn/training_step.h"
 #include "telar/nn/zoo.h"
+#include "telar/strategy/link_bytes.h"
 #include "telar/strategy/stage_cuts.h"
 #include "telar/strategy/strategy.h"
 
@@ -152,6 +153,18 @@ TEST(PipelineStrategy, TheCutFollowsTheMeasuredCosts) {
   };
   EXPECT_TRUE(cut_for("layer4.0.conv1") > "layer3.0.conv1") << cut_for("layer4.0.conv1");
   EXPECT_TRUE(cut_for("conv1") < "layer1.0.conv2") << cut_for("conv1");
+}
+
+TEST(PipelineStrategy, FewBytesPassOverASlowLink) {
+  const TrainingStep step = step_of(resnet(), 8);
+  const auto crossing = [&](double link_speed, int processes) {
+    Cluster cluster{std::vector<DeviceSpec>(static_cast<size_t>(2 / processes)), processes};
+    cluster.link_speed = link_speed;
+    return bytes_on_each_link(
+        make_strategy("pipeline", {{"micro_batches", int64_t{4}}}).rewrite(step, cluster));
+  };
+  EXPECT_LT(crossing(1e6, 2).at({0, 1}), crossing(1e10, 2).at({0, 1}) / 2);
+  EXPECT_EQ(crossing(1e6, 1), crossing(1e10, 1));
 }
 
 TEST(PipelineStrategy, AStageWithMoreThreadsGetsMoreLayers) {
