@@ -123,9 +123,9 @@ class Session {
   void begin(const BatchView& batch, const StepInputs& inputs);
   /// Returns the result of the oldest step whose result was not returned yet. Waits for it if `wait` is true
   /// or kStepsAhead steps have begun. Processes whose workers train alone exchange the metrics of their steps
-  /// when parameters are averaged, so results come later, one for each step that begins. Otherwise returns none if it is not ready, and always none with several
-  /// processes, because all must begin the same steps. After a step that was not finite, the steps begun
-  /// after it update nothing.
+  /// when parameters are averaged, so results come later, one for each step that begins. Otherwise returns
+  /// none if it is not ready, and always none with several processes, because all must begin the same steps.
+  /// After a step that was not finite, the steps begun after it update nothing.
   std::optional<StepResult> finished(bool wait);
   static constexpr size_t kStepsAhead = 4;
   /// With parameter servers: pulls their parameters.
@@ -146,8 +146,8 @@ class Session {
   /// What each worker that trains alone has of its own now, besides: its optimizer state and, between two
   /// averages, its parameters. Empty for other programs.
   std::vector<StateName> states_of_workers() const;
-  /// Whether tensors of the state, or what their means are of, are divided among processes. Then all of them call read_state and
-  /// read_gradient, in the same order.
+  /// Whether tensors of the state, or what their means are of, are divided among processes. Then all of them
+  /// call read_state and read_gradient, in the same order.
   bool state_is_divided() const;
   /// Canonical shape and values of a state tensor. Throws Error (run) for an unknown name.
   Shape state_shape(const StateName& name) const;

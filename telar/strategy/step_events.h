@@ -26,8 +26,9 @@ struct StepEvent {
   double sends = 0;          ///< bytes that the worker sends to the stage, or to each other member
 };
 
-/// The events of a step of this worker in a phase, in which everything is due that is done every few steps. Throws Error (run) for an action whose exchanges are not known, and
-/// for one whose bucket the program does not have.
+/// The events of a step of this worker in a phase, in which everything is due that is done every few steps.
+/// Throws Error (run) for an action whose exchanges are not known, and for one whose bucket the program does
+/// not have.
 std::vector<StepEvent> step_events(const Program& program, int64_t worker, size_t phase = 0);
 
 }  // namespace telar
