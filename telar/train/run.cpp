@@ -505,6 +505,8 @@ class Run {
     for (const StateName& name : session.state_names()) {
       checkpoint += sizeof(float) * static_cast<uint64_t>(session.state_shape(name).elements());
     }
+    if (trains_alone(session.program()))  // each worker has its own besides
+      checkpoint *= 1 + static_cast<uint64_t>(session.program().mesh.workers());
     constexpr uint64_t kLogs = 1 << 20;
     const uint64_t needed =
         checkpoint * static_cast<uint64_t>(std::min<int64_t>(job_.output.keep, 2) + 1) + kLogs;
