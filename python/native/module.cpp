@@ -38,6 +38,12 @@ NB_MODULE(_native, module) {
         return telar::make_strategy(name, telar::python::attributes_of(options)).workers().count;
       },
       "The number of workers of a strategy with these options.");
+  module.def(
+      "trains_alone",
+      [](const std::string& name, const nb::dict& options) {
+        return telar::make_strategy(name, telar::python::attributes_of(options)).workers().states > 1;
+      },
+      "Whether each worker of a strategy has parameters and an optimizer of its own.");
   telar::python::bind_graph_builder(module);
   telar::python::bind_model(module);
   telar::python::bind_session(module);
