@@ -255,6 +255,18 @@ TEST(Csv, NumbersAreTheNearestOfF64) {
     double value = 1;
     EXPECT_TRUE(says(read_cell(cell, value), "is not a number")) << cell;
   }
+  const std::string zeros(400, '0');
+  for (const std::string& cell : {std::string("1e-400"), std::string("-1E-99999999999999999999"),
+                                  std::string("0."), "." + zeros + "1", "0." + zeros + "1e+30"}) {
+    double value = 1;
+    EXPECT_EQ(read_cell(cell, value), "") << cell;
+    EXPECT_EQ(value, 0) << cell;
+  }
+  for (const std::string& cell : {std::string("1e400"), std::string("-1E+400"), "1" + zeros,
+                                  "1" + zeros + "e-30", std::string("1e99999999999999999999")}) {
+    double value = 1;
+    EXPECT_TRUE(says(read_cell(cell, value), "is too large for an f32 number")) << cell;
+  }
 }
 
 TEST(Csv, Utf16IsRefusedAsWhatItIs) {
