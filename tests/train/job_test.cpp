@@ -233,7 +233,7 @@ TEST(Job, AJobWithoutANameIsNamedAfterItsFile) {
 
 TEST(Job, NumbersOfMoreThan64BitsAreNamed) {
   EXPECT_TRUE(says(mistake(kSmall + "optimizer: {learning_rate: 1e400}\n"),
-                   "learning_rate is '1e400'; it must be a number, above 0, that 64 bits can hold"));
+                   "at most 1000000, that 64 bits can hold"));
   EXPECT_TRUE(says(mistake(kSmall, {"training.epochs=99999999999999999999"}), ", that 64 bits can hold"));
 }
 
