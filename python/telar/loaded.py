@@ -57,6 +57,8 @@ class LoadedModel:
 
 def as_numbers(values, name):
     """The values as a NumPy array of numbers, without a copy where there is a way."""
+    if numpy.ma.is_masked(values):
+        raise _native.Error(f"the input '{name}' has masked values, which would be used; fill them, as numpy.ma.filled(x, 0) does")
     array = numpy.from_dlpack(values) if not isinstance(values, numpy.ndarray) and hasattr(values, "__dlpack__") \
         else numpy.asarray(values)
     if array.dtype.kind not in "biuf":

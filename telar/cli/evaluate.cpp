@@ -57,7 +57,12 @@ int evaluate_run(const EvaluateArguments& arguments) {
                             .decode = data.on_error == "skip"};
   DatasetPtr test = open_test_dataset(data, static_cast<uint64_t>(trained.job.training.seed), &checks);
   if (test == nullptr) {
-    throw user_error("the job of {} has no test samples; give some with --data", trained.checkpoint.string());
+    if (arguments.data.empty())
+      throw user_error("the job of {} has no test samples; give some with --data",
+                       trained.checkpoint.string());
+    throw user_error(
+        "{}: the run was trained on messages, so nothing says what this is; add --set data.test_source=csv, or another source of files",
+        arguments.data);
   }
   test = with_classes_of(trained, std::move(test), warn);
   const std::vector<double> means = evaluate(trained, *test);

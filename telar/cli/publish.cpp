@@ -8,6 +8,7 @@
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/data/normalised.h"
+#include "telar/data/rounding_loss.h"
 #include "telar/observe/stop_request.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_stream.h"
@@ -89,6 +90,10 @@ int publish_data(const PublishArguments& arguments) {
   for (const std::string& note : samples.notes)
     if (!arguments.quiet) std::cerr << "warning: " << note << std::endl;
   const bool as_text = options.format.name != "raw";
+  const std::string rounded = as_text ? ""
+                                      : feature_warning(*samples.train, arguments.data,
+                                                        "--format csv or json keeps them as they are");
+  if (!arguments.quiet && !rounded.empty()) std::cerr << "warning: " << rounded << std::endl;
   const Published published =
       telar::publish(as_text ? *samples.train : *without_width(samples.train), options);
   if (!arguments.quiet)

@@ -39,8 +39,11 @@ void Processes::require_same(const std::string& text, const std::string& what) {
 void require_started_alone(const std::string& why) {
   // They count the processes of this step. Those of the allocation (SLURM_NTASKS) are also in the environment
   // of a batch script, which is one process.
-  constexpr std::array<std::pair<const char*, const char*>, 3> kLaunchers = {
-      {{"OMPI_COMM_WORLD_SIZE", "mpirun"}, {"SLURM_STEP_NUM_TASKS", "srun"}, {"PMI_SIZE", "mpiexec"}}};
+  constexpr std::array<std::pair<const char*, const char*>, 4> kLaunchers = {
+      {{"OMPI_COMM_WORLD_SIZE", "mpirun"},
+       {"SLURM_STEP_NUM_TASKS", "srun"},
+       {"PMI_SIZE", "mpiexec"},
+       {"WORLD_SIZE", "torchrun"}}};
   for (const auto& [variable, launcher] : kLaunchers) {
     const char* count = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): one thread
     if (count == nullptr || std::string(count) == "1") continue;

@@ -11,6 +11,7 @@
 #include "telar/core/suggest.h"
 #include "telar/data/files.h"
 #include "telar/data/in_memory.h"
+#include "telar/data/rounding_loss.h"
 
 namespace telar {
 namespace {
@@ -259,6 +260,7 @@ class TableReading {
     features.reserve(expected_rows() * values.size() * sizeof(double));
     std::vector<float> targets;
     std::vector<int32_t> classes;
+    RoundingLoss rounding(1);
     CellFaults faults;
     const auto read = [&](size_t column, int64_t of_classes) {
       double value = 0;
@@ -279,10 +281,13 @@ class TableReading {
       } else if (options_.classes > 0) {
         classes.push_back(static_cast<int32_t>(read(*label_at_, options_.classes)));
       } else {
-        targets.push_back(static_cast<float>(read(*label_at_, 0)));
+        const double target = read(*label_at_, 0);
+        rounding.add(target);
+        targets.push_back(static_cast<float>(target));
       }
     }
     faults.check(named());
+    note(target_warning(rounding, name()));
     SampleSpec spec;
     spec.features = {static_cast<int64_t>(features_.size())};
     spec.wide = true;

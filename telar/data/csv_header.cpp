@@ -96,14 +96,6 @@ FirstLine unusual_header(const Start& start, const std::string& name) {
                       name, cells_text(start.cells, "'"))};
 }
 
-FirstLine by_names(const Start& start, const std::string& name, const std::vector<std::string>& known) {
-  const auto in_line = [&](const std::string& column) { return std::ranges::count(start.cells, column) > 0; };
-  const bool some = std::ranges::any_of(
-      known, [&](const std::string& column) { return in_line(column) && !is_number(column); });
-  if (some || std::ranges::all_of(known, in_line) || std::ranges::none_of(start.cells, is_number)) return {};
-  return a_row(start, name);
-}
-
 /// Line 1 has numbers only.
 FirstLine by_numbers(const Start& start, const std::string& name) {
   constexpr size_t kFewRows = 3;
@@ -119,6 +111,15 @@ FirstLine by_numbers(const Start& start, const std::string& name) {
   if (consecutive ? enough && far > 0 : enough && far == values.size()) return unusual_header(start, name);
   if (consecutive ? start.rows > 0 : enough && 2 * far > values.size()) throw may_be_either(start, name);
   return a_row(start, name);
+}
+
+/// The model has been trained on columns of these names.
+FirstLine by_names(const Start& start, const std::string& name, const std::vector<std::string>& known) {
+  const auto in_line = [&](const std::string& column) { return std::ranges::count(start.cells, column) > 0; };
+  const bool some = std::ranges::any_of(
+      known, [&](const std::string& column) { return in_line(column) && !is_number(column); });
+  if (some || std::ranges::all_of(known, in_line) || std::ranges::none_of(start.cells, is_number)) return {};
+  return std::ranges::all_of(start.cells, is_number) ? by_numbers(start, name) : a_row(start, name);
 }
 
 /// Line 1 has names and numbers.

@@ -20,9 +20,15 @@ std::string_view trimmed(std::string_view text) {
 }
 
 /// Whether a number that from_chars reports as out of range is just too close to 0; it then counts as 0.
-bool is_tiny(std::string_view cell) {
-  const size_t exponent = cell.find_first_of("eE");
-  return exponent != std::string_view::npos && cell.substr(exponent + 1).starts_with('-');
+bool is_tiny(std::string_view number) {
+  const size_t end = std::min(number.find_first_of("eE"), number.size());
+  const auto point = static_cast<double>(std::min(number.find('.'), end));
+  const auto first = static_cast<double>(number.find_first_of("123456789"));
+  std::string_view power = number.substr(std::min(end + 1, number.size()));
+  if (power.starts_with('+')) power.remove_prefix(1);
+  double exponent = 0;
+  std::from_chars(power.data(), power.data() + power.size(), exponent);
+  return point - first + exponent < 0;
 }
 
 }  // namespace

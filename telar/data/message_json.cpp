@@ -44,9 +44,36 @@ bool get_number(ondemand::value value, double& number) {
   return true;
 }
 
+/// The text of a number, or of what begins like one.
+std::string_view text_of(ondemand::value value) {
+  const std::string_view text = value.raw_json_token();
+  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+}
+
+/// Whether it is a number of JSON that no f64 can hold. get_number() fails for it, too.
+bool is_too_large(ondemand::value value) {
+  const std::string_view text = text_of(value);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto digit_at = [&](size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '9'; };
+  const size_t first = text.starts_with('-') ? 1 : 0;
+  const size_t point = text.find('.');
+  const bool json = (!text.substr(first).starts_with('0') || !digit_at(first + 1)) &&
+                    (point == std::string_view::npos || digit_at(point + 1));
+  return json && error == std::errc::result_out_of_range && end == text.data() + text.size();
+}
+
 void require_depth(int depth) {
   if (depth > kDeepest)
     throw user_error("the message has more than {} arrays and objects within each other", kDeepest);
+}
+
+/// Of a value that begins like a number, and that get_number() does not read.
+Error no_number(ondemand::value value, const std::string& what) {
+  if (!is_too_large(value)) return not_json();
+  constexpr size_t kShown = 30;
+  return user_error("{} is {}, which is too large for a number of 64 bits", what,
+                    printable(std::string(text_of(value)), kShown));
 }
 
 std::string_view name_of(ondemand::json_type type) {
@@ -74,7 +101,9 @@ void read_past(ondemand::value value, int depth) {
         read_past(valid(field.value()), depth + 1);
       }
       return;
-    case ondemand::json_type::number: valid(value.get_double()); return;
+    case ondemand::json_type::number:
+      if (!is_too_large(value)) valid(value.get_double());
+      return;
     case ondemand::json_type::string: valid(value.get_string()); return;
     case ondemand::json_type::boolean: valid(value.get_bool()); return;
     default:
@@ -99,7 +128,7 @@ class NumberSink {
       return;
     }
     const ondemand::json_type type = valid(value.type());
-    if (type == ondemand::json_type::number) throw not_json();
+    if (type == ondemand::json_type::number) throw no_number(value, fmt::format("{} {}", what_, count_));
     if (type != ondemand::json_type::array)
       throw user_error("the field '{}' has {}; it must be a number, or an array of numbers", field,
                        name_of(type));
@@ -213,7 +242,7 @@ class JsonDecoder final : public MessageDecoder {
     }
     double number = 0;
     if (get_number(value, number)) return put_label(spec_, class_in(number, spec_.classes), label);
-    if (valid(value.type()) == ondemand::json_type::number) throw not_json();
+    if (valid(value.type()) == ondemand::json_type::number) throw no_number(value, "the label");
     throw user_error("the field '{}' is not a number; the classes are 0 … {}", fields_.back(),
                      spec_.classes - 1);
   }

@@ -8,6 +8,7 @@
 #include "telar/core/error.h"
 #include "telar/data/byte_images.h"
 #include "telar/data/in_memory.h"
+#include "telar/data/rounding_loss.h"
 
 namespace telar {
 namespace {
@@ -149,6 +150,14 @@ DatasetPtr npy_from_bytes(Bytes features, const Bytes& labels, int64_t classes,
   Bytes values(samples * spec.feature_bytes());
   read_npy_features(all_elements(array, features), std::as_writable_bytes(std::span(values)));
   return in_memory(std::move(spec), std::move(values), 0, std::move(label_bytes));
+}
+
+std::string npy_target_warning(const Bytes& labels, const std::string& name) {
+  const NpyArray array{name, parse_npy(labels, name)};
+  RoundingLoss rounding(static_cast<size_t>(of_one_sample(array.header.shape).elements()));
+  for_each_number(all_elements(array, labels),
+                  [&](auto value, size_t) { rounding.add(static_cast<double>(value)); });
+  return target_warning(rounding, name);
 }
 
 DatasetPtr open_npy(const std::string& features_path, const std::string& labels_path, int64_t classes) {

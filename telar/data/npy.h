@@ -60,4 +60,7 @@ DatasetPtr npy_from_bytes(Bytes features, const Bytes& labels, int64_t classes,
 /// The same, from two files.
 DatasetPtr open_npy(const std::string& features_path, const std::string& labels_path, int64_t classes);
 
+/// A sentence on targets of a regression that f32 cannot tell apart (target_warning), or "".
+std::string npy_target_warning(const Bytes& labels, const std::string& name);
+
 }  // namespace telar

@@ -111,6 +111,11 @@ int64_t time_from(std::string_view text) {
   int64_t milliseconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), milliseconds);
   const bool number = error == std::errc() && end == text.data() + text.size() && milliseconds >= 0;
+  constexpr int64_t kFirstSeconds = 100'000'000;  // 1973 in seconds, and 2 January 1970 in milliseconds
+  if (number && milliseconds >= kFirstSeconds && milliseconds < 1000 * kFirstSeconds)
+    throw user_error(
+        "the time {} looks like seconds since 1970, but milliseconds are needed: {}000, or a time such as 2026-11-24T18:00Z",
+        text, text);
   if (!number) milliseconds = iso_time(text);
   if (milliseconds < 0) throw user_error("the time {} is before 1970, when times of messages begin", text);
   return milliseconds;

@@ -35,6 +35,10 @@ std::string bytes_text(uint64_t bytes) {
 
 void require_local(const std::filesystem::path& path) {
   const std::string& text = path.native();
+  if (text.starts_with("~/"))
+    throw user_error(
+        "{}: only a shell replaces ~ by the home folder, and has not done so here; write the path in full (./~ is a folder of this name)",
+        text);
   const size_t scheme = text.find("://");
   const auto of_scheme = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '+' || c == '-' || c == '.';

@@ -18,7 +18,7 @@ std::optional<uint64_t> free_disk_bytes(const std::filesystem::path& path);
 std::string bytes_text(uint64_t bytes);
 
 /// Throws Error (user) if `path` is an address, such as s3://bucket/run, which the system takes for a
-/// file in a folder named "s3:".
+/// file in a folder named "s3:", or begins with "~/", which it takes for a folder named "~".
 void require_local(const std::filesystem::path& path);
 
 /// Makes a folder and its parents, unless it exists. Throws Error (user), also for an address.

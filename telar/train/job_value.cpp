@@ -12,15 +12,21 @@ namespace telar {
 
 namespace {
 
+/// Whether the node's text is a number, and one that T can hold.
 template <typename T>
-std::optional<T> parse_number(const JobNode& node) {
-  if (node.kind != JobNode::Kind::scalar || node.quoted || node.text.empty()) return std::nullopt;
-  T value{};
+std::errc read_number(const JobNode& node, T& value) {
+  if (node.kind != JobNode::Kind::scalar || node.quoted || node.text.empty())
+    return std::errc::invalid_argument;
   const char* end = node.text.data() + node.text.size();
   const char* begin = node.text.data() + (node.text.front() == '+' ? 1 : 0);
   const auto [stop, code] = std::from_chars(begin, end, value);
-  if (code != std::errc() || stop != end) return std::nullopt;
-  return value;
+  return stop == end ? code : std::errc::invalid_argument;
+}
+
+template <typename T>
+std::optional<T> parse_number(const JobNode& node) {
+  T value{};
+  return read_number(node, value) == std::errc() ? std::optional(value) : std::nullopt;
 }
 
 std::optional<bool> parse_flag(const JobNode& node) {
@@ -40,6 +46,10 @@ Error wrong(const JobNode& node, const std::string& key, const ValueRule& rule, 
   if (node.kind == JobNode::Kind::scalar && !rule.choices.empty()) {
     const std::string near = nearest(node.text, rule.choices);
     if (!near.empty()) hint = fmt::format("; did you mean '{}'?", near);
+  }
+  if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+    T number{};
+    if (read_number(node, number) == std::errc::result_out_of_range) hint = ", that 64 bits can hold";
   }
   return user_error("{}: {} is {}; it must be {}{}", node.where, key, node.described(),
                     value_kind(rule, type), hint);

@@ -149,6 +149,8 @@ TEST_F(BadInput, Addresses) {
   expect_refused(
       "train job.yaml --set data.source=npy --set data.path=x.npy --set data.label_path=" + address,
       {"data.label_path: " + address + " is an address"});
+  expect_refused("train job.yaml --output '~/run'", {"~/run: only a shell replaces ~"});
+  expect_refused("train job.yaml --set data.path='~/x.npy'", {"data.path: ~/x.npy: only a shell"});
 }
 
 TEST_F(BadInput, UnwritableResultFiles) {

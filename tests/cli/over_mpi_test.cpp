@@ -72,7 +72,7 @@ TEST_F(OverMpi, ATerminationOfOneProcessEndsAllWithItsCode) {
 }
 
 TEST_F(OverMpi, ProcessesThatCannotFindEachOtherDoNotTrainOneByOne) {
-  for (const char* started : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+  for (const char* started : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"}) {
     const CommandResult one_of_two =
         telar_in(folder_.path(), "train small.yaml --output run", started + std::string("=2 timeout 60"));
     EXPECT_EQ(one_of_two.code, 2) << started;

@@ -1,5 +1,6 @@
 #include "telar/data/csv.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -8,6 +9,7 @@
 
 #include "data/support.h"
 #include "telar/data/csv_rows.h"
+#include "telar/data/rounding_loss.h"
 
 namespace telar::test {
 namespace {
@@ -149,6 +151,9 @@ TEST(Csv, WithoutNamesATableToPredictGoesByPosition) {
   EXPECT_EQ(read(*bare.samples, 0).values, (std::vector<float>{1.5F, 2}));
   EXPECT_TRUE(says(bare.notes.at(1), "has no header, so its columns are taken for 'b' and 'a'"));
   expect_rejected("1,2,0\n3,4,1\n", kAskedFor, {"line 1 has no names, and 3 columns"});
+  expect_rejected("0,1,2\n5.5,7,8\n5.6,7,9\n5.7,7,8\n", kAskedFor,
+                  {"no columns 'b' and 'a'", "has '0', '1' and '2'"});
+  expect_rejected("0,1,2\n0.5,1,8\n", kAskedFor, {"line 1 may contain the names", "or the first row"});
 }
 
 int64_t rows_of(std::string_view text) { return csv_from_text(text, {.classes = 0}, "FILE").samples->size(); }
@@ -255,6 +260,43 @@ TEST(Csv, NumbersAreTheNearestOfF64) {
     double value = 1;
     EXPECT_TRUE(says(read_cell(cell, value), "is not a number")) << cell;
   }
+  const std::string zeros(400, '0');
+  for (const std::string& cell : {std::string("1e-400"), std::string("-1E-99999999999999999999"),
+                                  std::string("0."), "." + zeros + "1", "0." + zeros + "1e+30"}) {
+    double value = 1;
+    EXPECT_EQ(read_cell(cell, value), "") << cell;
+    EXPECT_EQ(value, 0) << cell;
+  }
+  for (const std::string& cell : {std::string("1e400"), std::string("-1E+400"), "1" + zeros,
+                                  "1" + zeros + "e-30", std::string("1e99999999999999999999")}) {
+    double value = 1;
+    EXPECT_TRUE(says(read_cell(cell, value), "is too large for an f32 number")) << cell;
+  }
+}
+
+TEST(Csv, TargetsThatF32CannotTellApartAreTold) {
+  const auto notes = [](double start, double step, const CsvOptions& options = {}) {
+    std::string text = "a,y\n";
+    for (int i = 0; i < 100; ++i) text += fmt::format("{},{}\n", i, start + step * i);
+    return fmt::format("{}", fmt::join(csv_from_text(text, options, "FILE").notes, "\n"));
+  };
+  EXPECT_EQ(
+      notes(1.7e9, 1),
+      "FILE: the targets have a standard deviation of 28.9 around 1.7e+09, where f32 numbers are 128 apart, "
+      "so rounding hides how they differ; subtract a constant from them");
+  for (const double start : {0.0, 1e5, -1e5}) EXPECT_EQ(notes(start, 1), "");
+  EXPECT_EQ(notes(1.7e9, 1e6), "");
+  EXPECT_EQ(notes(0.1, 0), "") << "a constant has nothing to lose";
+  EXPECT_EQ(notes(0, 1, {.classes = 100}), "");
+}
+
+TEST(Csv, FeaturesThatF32CannotTellApartAreTold) {
+  const std::string table = "a,time,kind\n1,1700000001,0\n2,1700000002,1\n";
+  EXPECT_EQ(
+      feature_warning(*parse(table, kThreeClasses), "FILE", "ADVICE"),
+      "FILE: the numbers of a feature have a standard deviation of 0.5 around 1.7e+09, where f32 numbers are "
+      "128 apart, so rounding hides how they differ; ADVICE");
+  EXPECT_EQ(feature_warning(*parse("a,b,kind\n1,101,0\n2,102,1\n", kThreeClasses), "FILE", "ADVICE"), "");
 }
 
 TEST(Csv, Utf16IsRefusedAsWhatItIs) {

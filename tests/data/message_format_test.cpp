@@ -178,16 +178,34 @@ TEST(MessageFormat, JsonIsCheckedToItsEnd) {
   for (const char* rest :
        {R"(, "other": tru})", R"(, "other": [1, 2})", R"(, "other": {"a" 1}})", R"(, "other": 01})",
         R"(, "other": "\x"})", R"(, "other": nul})", R"(, "o\": 1})", "}}", "} {}", "} x", "", ",}",
-        R"(, "other": [1,]})", R"(, "other": 1e999})", R"(, "other": {"a": {}})"})
+        R"(, "other": [1,]})", R"(, "other": 01e999})", R"(, "other": 1.e999})", R"(, "other": 1e999x})",
+        R"(, "other": NaN})", R"(, "other": {"a": {}})"})
     expect_error([&] { decoded(json, R"({"x": [1, 2, 3], "label": 4)" + std::string(rest)); },
                  {"the message is not valid JSON"});
   expect_error([&] { decoded(json, "{\"x\": [1, 2, 3], \"label\": 4, \"a\": \"\xff\"}"); },
                {"not valid JSON"});
   expect_error([&] { decoded(json, R"({"x": [1, 02, 3], "label": 4})"); }, {"not valid JSON"});
-  expect_error([&] { decoded(json, R"({"x": [1, 1e999, 3], "label": 4})"); }, {"not valid JSON"});
+  expect_error([&] { decoded(json, R"({"x": [1, 0.1e999x, 3], "label": 4})"); }, {"not valid JSON"});
   expect_error([&] { decoded(json, R"({"x": [1, 2, 3], "label": 1.e})"); }, {"not valid JSON"});
   expect_error([&] { decoded(json, R"({"x": {"y": 1}, "label": 4})"); }, {"'x' has an object"});
   expect_error([&] { decoded(json, R"({"x": [null, 2, 3], "label": 4})"); }, {"'x' has null"});
+}
+
+TEST(MessageFormat, JsonNumbersOfMoreThan64BitsAreNamed) {
+  MessageFormat json = format_named("json");
+  const auto sentence = [&](const std::string& message) {
+    return sentence_of([&] { decoded(json, message); });
+  };
+  EXPECT_EQ(sentence(R"({"x": [1, 1e400 , 3], "label": 4})"),
+            "feature 1 is 1e400, which is too large for a number of 64 bits");
+  EXPECT_EQ(sentence(R"({"label": -0.1E+999, "x": [1, 2, 3]})"),
+            "the label is -0.1E+999, which is too large for a number of 64 bits");
+  EXPECT_EQ(decoded(json, R"({"a": 1e400, "x": [1, 2, 3], "b": [{"c": -1e400}], "label": 4})").label[0], 4)
+      << "where nobody needs them";
+  json.spec.classes = 0;
+  json.spec.targets = {1};
+  EXPECT_TRUE(says(sentence(R"({"x": [1, 2, 3], "label": 1)" + std::string(400, '0') + "}"),
+                   "target 0 is 1" + std::string(29, '0') + "…, which is too large"));
 }
 
 /// A text behind which no byte may be read.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "data/support.h"
+#include "support/npy_file.h"
 
 namespace telar::test {
 namespace {
@@ -64,6 +65,18 @@ TEST(Npy, RealLabelsAreTargetsOfARegression) {
   }
   EXPECT_EQ(read(*open_npy(fixture("features_u1.npy"), fixture("targets_f4.npy"), 0), 1).values,
             (std::vector<float>{127, 128}));
+}
+
+TEST(Npy, TargetsThatF32CannotTellApartAreTold) {
+  const auto warning = [](double start) {
+    const TempFolder folder;
+    std::vector<double> targets;
+    for (int i = 0; i < 100; ++i) targets.insert(targets.end(), {1.0 * i, start + i});
+    write_npy(folder.path("y.npy"), targets, {2});
+    return npy_target_warning(read_file(folder.path("y.npy")), "LABELS");
+  };
+  EXPECT_TRUE(says(warning(1.7e9), "LABELS: the targets have a standard deviation of 28.9 around 1.7e+09"));
+  EXPECT_EQ(warning(1e5), "");
 }
 
 TEST(Npy, RejectsUnreadableFiles) {

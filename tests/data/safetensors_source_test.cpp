@@ -31,12 +31,16 @@ void append(Bytes& data, const std::vector<T>& values) {
 class SafetensorsSource : public testing::Test {
  protected:
   DatasetPtr open(const Bytes& file, const Attributes& more = {}, int64_t rules = kNewestRules) const {
+    return opened(file, more, rules).samples;
+  }
+
+  OpenedSource opened(const Bytes& file, const Attributes& more, int64_t rules = kNewestRules) const {
     Attributes given = more;
     given.set("path", folder_.write("samples.safetensors", file));
     const SourceType& type = source_type("safetensors");
     const Attributes options = completed("source", type.options, given);
     type.check(options);
-    return type.open({.options = options, .rules = rules}, Split::train).samples;
+    return type.open({.options = options, .rules = rules}, Split::train);
   }
 
   /// Two samples of two features, with labels of this type and value.
@@ -107,6 +111,23 @@ TEST_F(SafetensorsSource, NumbersOf64BitsKeepTheirDigits) {
   EXPECT_TRUE(seconds->spec().wide);
   EXPECT_EQ(read(*normalised(seconds, {1.7e9}, {0.5}), 1).values[0], 4);
   EXPECT_FALSE(open(file, {}, 2)->spec().wide) << "a run from before reads as it did";
+}
+
+TEST_F(SafetensorsSource, TargetsThatF32CannotTellApartAreTold) {
+  const auto notes = [&](double start) {
+    Bytes data;
+    append<float>(data, {0, 1});
+    append<double>(data, {start, start + 1});
+    return opened(
+               tensor_file(
+                   R"({"x":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"label":{"dtype":"F64","shape":[2],"data_offsets":[8,24]}})",
+                   data),
+               {{"classes", int64_t{0}}})
+        .notes;
+  };
+  EXPECT_TRUE(notes(1e5).empty());
+  ASSERT_EQ(notes(1.7e9).size(), 1U);
+  EXPECT_TRUE(says(notes(1.7e9)[0], "the targets have a standard deviation of 0.5 around 1.7e+09"));
 }
 
 TEST_F(SafetensorsSource, NumbersToPredictKeepTheirDigits) {

@@ -19,6 +19,7 @@ TEST(StreamStart, TimesAreThoseOfIso8601) {
   EXPECT_EQ(time_from("0"), 0);
   expect_error([] { time_from("1969-12-31T23:59:59.999Z"); }, {"before 1970"});
   expect_error([] { time_from("-1"); }, {"is not a time"});  // to brokers, -1 means the latest
+  expect_error([] { time_from("1795543200"); }, {"looks like seconds", "1795543200000"});
   expect_error([] { time_from("2026-11-24T18:00:00"); }, {"has no zone", "Z behind it for UTC"});
   for (const char* text :
        {"", "now", "2026-11-24", "2026-13-01T00:00Z", "2026-02-29T00:00Z", "2026-11-24T24:00Z",

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <thread>
 
+#include "io/temp_folder.h"
 #include "mpi/started.h"
 #include "support/sentences.h"
 #include "telar/comm/thread_group.h"
 #include "telar/runtime/communication_time.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/job_stream.h"
 
 namespace telar::test {
 namespace {
@@ -43,6 +46,20 @@ TEST_F(Mpi, RequireSameNamesTheDifference) {
   processes().require_same("equal", "a word");
   expect_error([] { processes().require_same(processes().rank() == 1 ? "b" : "a", "a letter"); },
                {"rank 1 differs from rank 0 in a letter"});
+}
+
+TEST_F(Mpi, AProcessWithAnotherSchemaIsRefused) {
+  const TempFolder folder;
+  write_text(folder / "events.avsc", processes().rank() == 1 ? "b, a" : "a, b");
+  Job job = parse_job(
+      fmt::format(
+          "model: mlp\n"
+          "data: {{source: kafka, brokers: none, topic: none, shape: [2], end: now, format: avro, fields: [a, b], "
+          "schema: \"{}\"}}\nstrategy: mirrored\n",
+          (folder / "events.avsc").string()),
+      "job.yaml");
+  expect_error([&] { open_job_stream(job, {.processes = &processes()}); },
+               {"rank 1 differs from rank 0 in the files that say how messages are read"});
 }
 
 TEST_P(MpiMembers, MembersSumEveryBucketAndGatherInTheOrderOfRanks) {

@@ -145,6 +145,9 @@ class Native(unittest.TestCase):
             telar.loaded.as_input(numpy.array([2**31]), "i32", "x")
         with self.assertRaisesRegex(telar.Error, "integers"):
             telar.loaded.as_input(numpy.array([1.5]), "i32", "x")
+        with self.assertRaisesRegex(telar.Error, "masked"):
+            telar.loaded.as_input(numpy.ma.masked_array([1.0, 2.0], [False, True]), "f32", "x")
+        self.assertEqual(telar.loaded.as_input(numpy.ma.masked_array([1.0, 2.0]), "f32", "x").tolist(), [1, 2])
 
     def test_a_job_runs(self):
         text = "data: {source: synthetic, samples: 200, shape: [4], classes: 2}\nmodel: {name: mlp}\ntraining: {epochs: 1}\n"

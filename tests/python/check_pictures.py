@@ -7,18 +7,17 @@ A model that predicts its input shows every pixel. Without PICTURES: 300, always
 cuts off, are scaled.
 """
 
-import csv
 import io
-import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import warnings
 
 import numpy as np
 from PIL import Image, ImageOps
+
+from identity import main, make_run, predicted
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from picture_files import bmp, chunk, exif, gif_in_canvas, png, tiff, webp_animation  # noqa: E402
@@ -188,53 +187,6 @@ def read_by_pillow(file, channels):
     return pixels.reshape(*pixels.shape[:2], channels)
 
 
-def graph(shape, kind):
-    """The input itself as the prediction; the loss is of a number that is computed from it."""
-    from telar import _native
-    count = int(np.prod(shape))
-    builder = _native.GraphBuilder()
-    x = builder.input("x", "f32", [2, *shape])
-    (flat,) = builder.add("reshape", [x], {"dims": [-1, count]})
-    (y,) = builder.add("linear", [flat, builder.parameter("w", [count, count]), builder.parameter("b", [count])])
-    if kind == "prediction":
-        builder.output("prediction", y)
-        return builder
-    (value,) = builder.add("linear", [y, builder.parameter("v", [1, count]), builder.parameter("c", [1])])
-    (total,) = builder.add("mean_squared_error", [value, builder.input("label", "f32", [2, 1])])
-    builder.add("accumulate", [builder.metric("loss"), total])
-    return builder
-
-
-def make_run(shape, folder):
-    """A run whose model predicts its input."""
-    import telar
-    from telar import _native
-    count = int(np.prod(shape))
-    parameters = {"w": np.eye(count), "b": np.zeros(count), "v": np.zeros((1, count)), "c": np.zeros(1)}
-    parameters = {name: value.astype("f4") for name, value in parameters.items()}
-    file = os.path.join(folder, "identity.telar")
-    _native.Model.of_graphs("identity", graph(shape, "loss"), graph(shape, "loss"), graph(shape, "prediction"),
-                            [(name, "trained", 0.0, value) for name, value in parameters.items()], ["loss"]).write(file, parameters)
-    job = {"model": {"file": file}, "training": {"epochs": 1, "batch": 2}, "optimizer": {"name": "sgd", "learning_rate": 1e-30},
-           "data": {"source": "synthetic", "shape": list(shape), "classes": 0, "samples": 2, "test_samples": 0, "validation": 0}}
-    with open(os.path.join(folder, "job.yaml"), "w", encoding="utf-8") as output:
-        json.dump(job, output)
-    run = os.path.join(folder, "run")
-    telar.train(os.path.join(folder, "job.yaml"), output=run)
-    return run
-
-
-def read_by_telar(run, paths, shape):
-    from telar.run import command
-    out = run + ".csv"
-    done = subprocess.run([command(), "predict", run, *paths, "--out", out], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    with open(out, encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))[1:]
-    return {path: np.array(values, "f4").reshape(shape).transpose(1, 2, 0) * 255 for path, _, *values in rows}
-
-
 def difference(found, right):
     return np.abs(found - right).max() if found.shape == right.shape else f"size {found.shape} and not {right.shape}"
 
@@ -252,22 +204,16 @@ def check(pictures, seed, folder):
         for channels in (1, 3) if files else ():
             shape = (channels, *size)
             with tempfile.TemporaryDirectory() as place:
-                run = make_run(shape, place)
-                found = read_by_telar(run, list(files), shape)
+                data = {"source": "synthetic", "shape": list(shape), "samples": 2, "test_samples": 0}
+                found = predicted(make_run(shape, data, place), list(files))
             for path, content in files.items():
-                differs = difference(found[path], read_by_pillow(content, channels))
+                pixels = found[path].reshape(shape).transpose(1, 2, 0) * 255
+                differs = difference(pixels, read_by_pillow(content, channels))
                 if isinstance(differs, str) or differs > 1.01:
                     sys.exit(f"seed {seed}, {os.path.basename(path)}, {channels} channels: differs by {differs}\n{content.hex()}")
     print(f"{pictures} pictures are read as Pillow reads them")
 
 
-def main():
-    warnings.simplefilter("ignore")
-    pictures = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    with tempfile.TemporaryDirectory() as folder:
-        check(pictures, seed, folder)
-
-
 if __name__ == "__main__":
-    main()
+    warnings.simplefilter("ignore")
+    main(check)

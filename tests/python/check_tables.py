@@ -8,18 +8,14 @@ A model that predicts its input shows every number that was read, raw and normal
 
 import csv
 import io
-import json
 import os
 import random
 import sys
-import tempfile
 import warnings
 
 import numpy
 
-import telar
-from telar import _native
-from telar.run import command
+from identity import main, make_run, predicted
 
 try:
     import pandas
@@ -27,28 +23,6 @@ except ImportError:
     pandas = None
 
 NAMES = ["a", "mean radius", "größe, cm", "1990"]
-
-
-def graph(kind):
-    """The input itself as the prediction; the loss is of a number that is computed from it."""
-    builder = _native.GraphBuilder()
-    x = builder.input("x", "f32", [4, 4])
-    (y,) = builder.add("linear", [x, builder.parameter("w", [4, 4]), builder.parameter("b", [4])])
-    if kind == "prediction":
-        builder.output("prediction", y)
-        return builder
-    (value,) = builder.add("linear", [y, builder.parameter("v", [1, 4]), builder.parameter("c", [1])])
-    (total,) = builder.add("mean_squared_error", [value, builder.input("label", "f32", [4, 1])])
-    builder.add("accumulate", [builder.metric("loss"), total])
-    return builder
-
-
-def write_model(path):
-    parameters = {"w": numpy.eye(4), "b": numpy.zeros(4), "v": numpy.zeros((1, 4)), "c": numpy.zeros(1)}
-    parameters = {name: value.astype("f4") for name, value in parameters.items()}
-    model = _native.Model.of_graphs("identity", graph("loss"), graph("loss"), graph("prediction"),
-                                    [(name, "trained", 0.0, value) for name, value in parameters.items()], ["loss"])
-    model.write(path, parameters)
 
 
 def number(draw):
@@ -87,23 +61,6 @@ def read_table(path):
     return numpy.array([[float(row[header.index(name)]) for name in NAMES] for row in rows])
 
 
-def predicted(run, paths, folder):
-    """The predictions for each table; one process for all."""
-    out = os.path.join(folder, "out.csv")
-    program = [command(), "predict", run, *paths, "--out", out]
-    with open(os.path.join(folder, "messages"), "w", encoding="utf-8") as messages:
-        pid = os.posix_spawn(program[0], program, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, messages.fileno(), 2)])
-        _, status = os.waitpid(pid, 0)
-    if status != 0:
-        with open(os.path.join(folder, "messages"), encoding="utf-8") as messages:
-            sys.exit(messages.read())
-    found = {path: [] for path in paths}
-    with open(out, encoding="utf-8", newline="") as file:
-        for path, _, *values in list(csv.reader(file))[1:]:
-            found[path].append(values)
-    return {path: numpy.array(rows, dtype="f4") for path, rows in found.items()}
-
-
 def check(tables, seed, folder):
     draw = random.Random(seed)
     train = os.path.join(folder, "train.csv")
@@ -111,22 +68,16 @@ def check(tables, seed, folder):
         writer = csv.writer(file)
         writer.writerow([*NAMES, "label"])
         writer.writerows([draw.gauss(0, 1), draw.gauss(0, 1e-7), 1.7e9 + i, i % 20, draw.random()] for i in range(500))
-    model = os.path.join(folder, "identity.telar")
-    write_model(model)
     paths = [os.path.join(folder, f"{i}.csv") for i in range(tables)]
     for path in paths:
         draw_table(draw, path)
     rows = read_table(train)
     for normalise in (False, True):
-        job = {"model": {"file": model}, "training": {"epochs": 1, "batch": 100}, "optimizer": {"name": "sgd", "learning_rate": 1e-30},
-               "data": {"source": "csv", "path": train, "classes": 0, "validation": 0, "normalise": normalise}}
-        file = os.path.join(folder, "job.yaml")
-        with open(file, "w", encoding="utf-8") as output:
-            json.dump(job, output)
-        run = os.path.join(folder, f"run-{normalise}")
-        telar.train(file, output=run)
+        place = os.path.join(folder, f"normalise-{normalise}")
+        os.mkdir(place)
+        run = make_run([len(NAMES)], {"source": "csv", "path": train, "normalise": normalise}, place)
         mean, deviation = (rows.mean(0), rows.std(0)) if normalise else (0, 1)
-        for path, found in predicted(run, [train, *paths], folder).items():
+        for path, found in predicted(run, [train, *paths]).items():
             right = (read_table(path) - mean) / deviation
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -138,12 +89,5 @@ def check(tables, seed, folder):
     print(f"{tables} tables are read as {'pandas' if pandas else 'the module csv'} reads them")
 
 
-def main():
-    tables = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    with tempfile.TemporaryDirectory() as folder:
-        check(tables, seed, folder)
-
-
 if __name__ == "__main__":
-    main()
+    main(check)

@@ -739,6 +739,8 @@ output: {checkpoint_steps: 50, keep: 9}
     train = [TELAR, "train", str(folder / "job.yaml"), "--output", str(folder / "run"), "--resume", "--set",
              "training={batch: 20, epochs: 1, epoch_steps: 50}"]
     run(*train)
+    output = telar("evaluate", str(folder / "run"), "--data", "rows.csv", code=2)
+    expect("rows.csv: the run was trained on messages" in output and "--set data.test_source=csv" in output, output)
     # 300 messages, at once and slowly, each with its key; none has a label.
     rows = [[random.Random(n).random() for _ in range(6)] for n in range(300)]
     raw = [struct.pack("<6f", *row).hex() for row in rows]

@@ -231,6 +231,12 @@ TEST(Job, AJobWithoutANameIsNamedAfterItsFile) {
   EXPECT_EQ(cut, std::string(99, 'x')) << "not within a character";
 }
 
+TEST(Job, NumbersOfMoreThan64BitsAreNamed) {
+  EXPECT_TRUE(says(mistake(kSmall + "optimizer: {learning_rate: 1e400}\n"),
+                   "at most 1000000, that 64 bits can hold"));
+  EXPECT_TRUE(says(mistake(kSmall, {"training.epochs=99999999999999999999"}), ", that 64 bits can hold"));
+}
+
 TEST(Job, AnExplicitZeroIsNotADefault) {
   EXPECT_TRUE(says(mistake(kSmall + "optimizer: {learning_rate: 0}\n"),
                    "learning_rate is '0'; it must be a number, above 0"));

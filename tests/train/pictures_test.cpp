@@ -67,8 +67,9 @@ class RunOnPictures : public testing::Test {
   }
 
   /// The samples of a file to predict, as the run reads them.
-  static std::vector<float> values(const Trained& trained, const std::string& file) {
-    const DatasetPtr data = open_inputs(trained, file);
+  static std::vector<float> values(const Trained& trained, const std::string& file,
+                                   const std::function<void(const std::string&)>& note = {}) {
+    const DatasetPtr data = open_inputs(trained, file, note);
     std::vector<float> values(static_cast<size_t>(data->spec().features.elements()));
     int32_t label = 0;
     data->read(0, {}, std::as_writable_bytes(std::span(values)),
@@ -146,6 +147,21 @@ TEST_F(RunOnPictures, BytesToPredictAreReadAsItsOwn) {
   EXPECT_FLOAT_EQ(values(trained(), numbers)[0], 51);
 }
 
+TEST_F(RunOnPictures, NumbersOfAnotherScaleAreTold) {
+  run({});
+  std::string notes;
+  const auto note = [&](const std::string& text) { notes += text; };
+  const std::string file = (folder_ / "x.npy").string();
+  test::write_npy(file, std::vector<uint8_t>(192, 51), {3, 8, 8});
+  values(trained(), file, note);
+  test::write_npy(file, std::vector<float>(192, 1), {3, 8, 8});
+  values(trained(), file, note);
+  EXPECT_EQ(notes, "");
+  test::write_npy(file, std::vector<float>(192, 51), {3, 8, 8});
+  values(trained(), file, note);
+  EXPECT_TRUE(says(notes, "x.npy: has the number 51, but those of the training (images) are from 0 to 1"));
+}
+
 TEST(RunOnNumbers, BytesToPredictAreTakenAsTheyAre) {
   const test::TempFolder folder;
   const std::string job =
@@ -160,6 +176,18 @@ TEST(RunOnNumbers, BytesToPredictAreTakenAsTheyAre) {
   int32_t label = 0;
   data->read(0, {}, std::as_writable_bytes(std::span(values)), std::as_writable_bytes(std::span(&label, 1)));
   EXPECT_EQ(values[0], 51);
+}
+
+TEST_F(RunOnPictures, APictureForAModelOfNumbersIsToldToBeScaled) {
+  const std::string job = fmt::format(
+      "model: {{name: mlp, options: {{hidden: [4]}}}}\n"
+      "data: {{source: synthetic, samples: 20, test_samples: 4, shape: [3, 8, 8], classes: 3}}\n"
+      "training: {{epochs: 1, batch: 4}}\noutput: {{folder: \"{}\"}}\n",
+      path().string());
+  run_job(parse_job(job, "job.yaml", {}), {});
+  std::string notes;
+  values(trained(), pictures_.path() / "dogs" / "10.png", [&](const std::string& text) { notes += text; });
+  EXPECT_TRUE(says(notes, "its bytes are read as v / 255, but those of synthetic"));
 }
 
 TEST_F(RunOnPictures, ClassesOfOtherFoldersCountByName) {

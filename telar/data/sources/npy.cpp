@@ -31,7 +31,11 @@ OpenedSource open_arrays(const SourceRequest& request, Split part) {
   if (is_file_pattern(path) != is_file_pattern(labels))
     throw user_error("{} and {}: only one of them stands for several files; both need a '*', or neither",
                      path, labels);
-  return {is_file_pattern(path) ? open_npy_shards(path, labels, classes) : open_npy(path, labels, classes)};
+  if (is_file_pattern(path)) return {open_npy_shards(path, labels, classes)};
+  OpenedSource opened{open_npy(path, labels, classes)};
+  std::string warning = train && classes == 0 ? npy_target_warning(read_file(labels), labels) : "";
+  if (!warning.empty()) opened.notes.push_back(std::move(warning));
+  return opened;
 }
 
 std::string shards_in(const Attributes& options) {

@@ -9,6 +9,7 @@
 #include "telar/core/error.h"
 #include "telar/data/in_memory.h"
 #include "telar/data/reading_rules.h"
+#include "telar/data/rounding_loss.h"
 #include "telar/data/source.h"
 
 namespace telar {
@@ -97,7 +98,7 @@ Bytes label_bytes(const SafetensorsEntry& labels, const Reader& read, int64_t cl
   return whole_numbers(labels, read, 0, static_cast<double>(classes - 1), what);
 }
 
-DatasetPtr open_tensors(const std::string& path, const Attributes& options, int64_t rules) {
+OpenedSource open_tensors(const std::string& path, const Attributes& options, int64_t rules) {
   const SafetensorsFile file(path);
   const SafetensorsEntry& features = file.entry(options.text("features"));
   const SafetensorsEntry& labels = file.entry(options.text("labels"));
@@ -110,13 +111,19 @@ DatasetPtr open_tensors(const std::string& path, const Attributes& options, int6
   SampleSpec spec = spec_of(features, holds_integers(features) ? DType::i32 : DType::f32, rules, what);
   Bytes values = feature_bytes(features, read, spec, what);
   Bytes classes = label_bytes(labels, read, options.integer("classes"), spec, named(labels.name, path));
-  return in_memory(std::move(spec), std::move(values), 0, std::move(classes));
+  RoundingLoss rounding(static_cast<size_t>(spec.targets.elements()));
+  if (spec.classes == 0)
+    for (const double target : tensor_numbers<double>(labels, read)) rounding.add(target);
+  std::string warning = target_warning(rounding, named(labels.name, path));
+  OpenedSource opened{in_memory(std::move(spec), std::move(values), 0, std::move(classes))};
+  if (!warning.empty()) opened.notes.push_back(std::move(warning));
+  return opened;
 }
 
 OpenedSource open_tensor_file(const SourceRequest& request, Split part) {
   const std::string& path = request.options.text(part == Split::train ? "path" : "test_path");
   if (path.empty()) return {};
-  return {open_tensors(path, request.options, request.rules)};
+  return open_tensors(path, request.options, request.rules);
 }
 
 /// The length of the header, then its first character.
