@@ -120,7 +120,7 @@ class _Run:
             step.restore(self.native.load, *self.notes.counts)
 
     def load_best(self):
-        self.step.change(self.native.load_best)
+        self.step.take(self.native.load_best)
 
     def _save(self, chance):
         self.step.change(lambda session: self.native.save(session, self.notes.text(chance, self.history)))
