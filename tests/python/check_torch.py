@@ -10,6 +10,7 @@ must have the package telar (build/release/python).
 """
 
 import copy
+import functools
 import json
 import math
 import os
@@ -599,7 +600,42 @@ class State(unittest.TestCase):
         step(*batch)
         step.sync()
         self.assertTrue(math.isfinite(step.evaluate(*batch)))
-        self.assertEqual(step.evaluate(*batch), step.evaluate(*batch))
+        self.assertNotEqual(step.evaluate(*batch), step.evaluate(*batch))  # its noise is drawn anew
+
+    def test_dropout_that_stays_on_in_evaluation(self):
+        class Net(nn.Linear):
+            def forward(self, x):
+                return F.dropout(super().forward(x))
+
+        net = Net(4, 64)
+        step = tt.Step(net, nn.MSELoss(), torch.optim.SGD(net.parameters(), 0.0), engine="telar")
+        x = torch.randn(6, 4)
+        step(x, torch.zeros(6, 64))
+        masks = [step.predict(x) == 0 for _ in range(2)]
+        self.assertFalse(bool((masks[0] == masks[1]).all()))
+        for mask in masks:
+            self.assertTrue(0.3 < float(mask.float().mean()) < 0.7)
+
+    def test_a_file_with_two_inputs(self):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.second = nn.Linear(4, 3), nn.Linear(2, 3)
+
+            def forward(self, x, z):
+                return self.first(x) - self.second(z)
+
+        x, z, y = torch.randn(6, 4), torch.randn(6, 2), torch.randint(0, 3, (6,))
+        own = lambda net, x, z, c: F.cross_entropy(net(x, z), c)  # whose names are in another order than in the alphabet
+        for loss in (nn.CrossEntropyLoss(), own):
+            net = Net()
+            step = tt.Step(net, loss, torch.optim.SGD(net.parameters(), 0.0), engine="telar")
+            step(x, z, y)
+            with tempfile.TemporaryDirectory() as folder:
+                step.save(os.path.join(folder, "m.telar"))
+                loaded = telar.load(os.path.join(folder, "m.telar"))
+            numpy.testing.assert_allclose(loaded.predict(x, z), net(x, z).detach().numpy(), rtol=0, atol=1e-5)
+            self.assertAlmostEqual(loaded.evaluate(x, z, y)["loss"], float(F.cross_entropy(net(x, z), y)), places=5)
 
     def test_noise_is_drawn_anew_and_does_not_depend_on_the_strategy(self):
         losses = []
@@ -707,6 +743,21 @@ class Fit(unittest.TestCase):
         with torch.no_grad():
             right = sum(float(loss_of(module, loss, batch)) * len(batch[0]) for batch in loader) / 19
         self.assertAlmostEqual(history[1]["validation_loss"], right, places=5)
+
+    def test_validation_does_not_depend_on_the_batches(self):
+        torch.manual_seed(0)
+        x, y = torch.randn(60, 4), torch.randint(0, 3, (60,))
+        y[:7] = 0
+        net = nn.Linear(4, 3)
+        for loss, scale in ((nn.CrossEntropyLoss(), 1), (nn.CrossEntropyLoss(torch.tensor([0.1, 1.0, 5.0])), 1),
+                            (nn.CrossEntropyLoss(ignore_index=0), 1), (nn.CrossEntropyLoss(reduction="sum"), 60),
+                            (functools.partial(F.cross_entropy, ignore_index=0), 1)):
+            for engine in ("telar", "torch"):
+                for size in (2, 20, 60):
+                    loader = [(x[i:i + size], y[i:i + size]) for i in range(0, 60, size)]
+                    history = tt.fit(net, loss, torch.optim.SGD(net.parameters(), 0.0), [(x, y)], validation=loader, progress=False,
+                                     engine=engine)
+                    self.assertAlmostEqual(history[0]["validation_loss"], float(loss(net(x), y)) / scale, places=5)
 
     def test_interrupted_it_keeps_what_it_has(self):
         module, loss, make = built("mlp")

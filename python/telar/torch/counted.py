@@ -15,6 +15,25 @@ from telar.torch.values import Refusal
 COUNTING = {F.cross_entropy, F.nll_loss}
 
 
+def divisor_of(target, weight, ignore_index):
+    """How many labels count, or the sum of their classes' weights."""
+    labels = target[target != ignore_index]
+    return float(len(labels) if weight is None else weight[labels].double().sum())
+
+
+def weight_of(loss, batch):
+    """How much a batch's mean loss counts among those of other batches: what the loss divides by, or the number of samples."""
+    keywords = getattr(loss, "keywords", {})  # of a functools.partial
+    if getattr(loss, "func", loss) in COUNTING:
+        target, mean = batch[-1], keywords.get("reduction", "mean") == "mean"
+        given = keywords.get("weight"), keywords.get("ignore_index", -100)
+    elif isinstance(loss, (torch.nn.CrossEntropyLoss, torch.nn.NLLLoss)):
+        target, mean, given = batch[-1], loss.reduction == "mean", (loss.weight, loss.ignore_index)
+    else:
+        return len(batch[0])
+    return divisor_of(target, *given) if mean and not target.is_floating_point() else len(batch[0])
+
+
 class DividedByAll(torch.overrides.TorchFunctionMode):
     """Gives means over labels that count the divisor that divisor(number of the call, own divisor) returns, and a factor."""
 
@@ -31,8 +50,7 @@ class DividedByAll(torch.overrides.TorchFunctionMode):
         target, weight = given.arguments["target"], given.arguments["weight"]
         if given.arguments["reduction"] != "mean" or target.is_floating_point():  # probabilities of classes are divided by the samples
             return function(*arguments, **keywords)
-        labels = target[target != given.arguments["ignore_index"]]
-        own = float(len(labels) if weight is None else weight[labels].double().sum())
+        own = divisor_of(target, weight, given.arguments["ignore_index"])
         number, self.calls = self.calls, self.calls + 1
         given.arguments["reduction"] = "sum"
         return function(*given.args, **given.kwargs) * self._factor / torch.tensor(self._divisor(number, own))

@@ -180,7 +180,15 @@ class Step:
             self._own = own
 
     def learning_rate(self):
-        return self._rates.now(self.optimizer)
+        """That of the group with the greatest one at the start; of the first, if PyTorch's own optimizer updates."""
+        if self._own is None and self._update is None:
+            return self._rates.now(self.optimizer)
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    @property
+    def loss_is_mean(self):
+        """Whether the loss of a batch is a mean, not a sum; of a function of one's own that PyTorch computes, a mean is assumed."""
+        return getattr(self.loss, "reduction", "mean") != "sum" if self._own is not None else self._captured.mean
 
     def epoch(self, batches, steps, number=0, done=None):
         """The workers of a strategy with servers make the steps of an epoch.
@@ -223,7 +231,8 @@ class Step:
             return self._own.evaluate(batch)
         if self._captured.no_evaluation:
             raise Refusal(f"the loss cannot be computed in evaluation mode: {self._captured.no_evaluation}")
-        loss = self._computed(batch, self._session_evaluates)[0]
+        ids = self._ids_of_noise(batch)
+        loss = self._computed(batch, lambda arrays: self._session.evaluate(arrays, **ids))[0]
         return loss / len(batch[0]) if self._captured.mean else loss
 
     def predict(self, *inputs):
@@ -235,7 +244,7 @@ class Step:
             self._external.require_prediction()
         if self._captured.no_prediction:
             raise Refusal(f"the module's output cannot be computed: {self._captured.no_prediction}")
-        return torch.from_numpy(self._session.predict(self._arrays(inputs)))
+        return torch.from_numpy(self._session.predict(self._arrays(inputs), **self._ids_of_noise(inputs)))
 
     def outputs(self, *batch):
         """The module's output in the step of this batch, before the step: for the accuracy on training samples.
@@ -570,8 +579,12 @@ class Step:
         self._fingerprint = Fingerprint(self.model, self.optimizer)
         self._one_is_checked, self._forms = len(batch[0]) == 1, forms_of(batch)
 
-    def _session_evaluates(self, arrays):
-        return self._session.evaluate(arrays)
+    def _ids_of_noise(self, batch):
+        """Other ids than in all evaluations before, by which evaluation draws its numbers, if it draws any."""
+        if not self._captured.draws or self._external:
+            return {}
+        self._evaluated += len(batch[0])
+        return {"samples": numpy.arange(self._evaluated - len(batch[0]), self._evaluated)}
 
     def _computed(self, batch, compute):
         """What compute(arrays) gives for a batch, of which the first may have labels that the loss ignores."""
