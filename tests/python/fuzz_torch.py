@@ -32,7 +32,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from torch_constructs import Halved, STEPS, eager  # noqa: E402: the folder must be on the path first
 
 STRATEGIES = [("single", {})] * 3 + [("mirrored", {"replicas": 2}), ("mirrored", {"replicas": 3}), ("sharded", {"replicas": 2}),
-                                    ("tensor", {"ways": 2}), ("pipeline", {"stages": 2})]
+                                    ("tensor", {"ways": 2, "split": "*=columns"}), ("pipeline", {"stages": 2})]
 
 
 class Residual(nn.Module):
@@ -194,8 +194,15 @@ def norms_of(net):
     return [layer for layer in net.modules() if isinstance(layer, nn.BatchNorm1d)] or [net[-1]]
 
 
+def doubled(parameter):
+    parameter.grad.mul_(2)
+
+
 def limited(net, optimizer):
-    optimizer.register_step_pre_hook(lambda *_: nn.utils.clip_grad_norm_(net.parameters(), 0.5) and None)
+    def limit(*_):
+        nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+
+    optimizer.register_step_pre_hook(limit)
 
 
 def clamped(net, optimizer):
@@ -212,7 +219,7 @@ ATTACHED = {
     "frozen first layer": lambda net, optimizer: net[0].requires_grad_(False),
     "parameter hook": lambda net, optimizer: net[-1].weight.register_hook(lambda g: 0.5 * g),
     "parameter hook that limits": lambda net, optimizer: net[0].weight.register_hook(lambda g: g.clamp(-0.05, 0.05)),
-    "accumulation hook": lambda net, optimizer: net[0].bias.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2)),
+    "accumulation hook": lambda net, optimizer: net[0].bias.register_post_accumulate_grad_hook(doubled),
     "optimizer's hook before": limited, "optimizer's hook after": clamped,
     "forward hook": lambda net, optimizer: net[0].register_forward_hook(lambda layer, given, found: 0.9 * found),
     "backward hook": lambda net, optimizer: net[-1].register_full_backward_hook(lambda layer, into, of: (into[0] * 0.5,)),
