@@ -150,6 +150,13 @@ nb::list parameters_of(const PythonModel& model) {
   return parameters;
 }
 
+std::vector<std::string> model_inputs_of(const PythonModel& model) {
+  std::vector<std::string> names;
+  for (const Value& value : model.graphs().training.values())
+    if (value.kind == ValueKind::input) names.push_back(value.name);
+  return names;
+}
+
 }  // namespace
 
 PythonModel::PythonModel(const std::string& path) : model_(read_model_file(path).model) {}
@@ -197,6 +204,8 @@ void bind_model(nb::module_& module) {
            "Writes a model file with these values by name; the others are those with which the model began.")
       .def_prop_ro("name", [](const PythonModel& model) { return model.model().name; })
       .def_prop_ro("metrics", [](const PythonModel& model) { return model.graphs().metrics; })
+      .def_prop_ro("inputs", &model_inputs_of,
+                   "The names of the inputs of training, in the order in which the graph has them.")
       .def_prop_ro("parameters", &parameters_of, "(name, shape, whether it is trained) of each parameter.");
 }
 

@@ -67,14 +67,16 @@ nb::list profile(PythonSession& session, const nb::dict& arrays, const IdArray& 
   return times;
 }
 
-std::vector<double> evaluate(PythonSession& session, const nb::dict& arrays) {
-  const BatchView batch = session.batch_of(arrays, std::nullopt);
+std::vector<double> evaluate(PythonSession& session, const nb::dict& arrays,
+                             const std::optional<IdArray>& samples) {
+  const BatchView batch = session.batch_of(arrays, samples);
   const nb::gil_scoped_release others_may_run;
   return session.session().evaluate(batch);
 }
 
-nb::ndarray<nb::numpy, float> predict(PythonSession& session, const nb::dict& arrays) {
-  const BatchView batch = session.batch_of(arrays, std::nullopt);
+nb::ndarray<nb::numpy, float> predict(PythonSession& session, const nb::dict& arrays,
+                                      const std::optional<IdArray>& samples) {
+  const BatchView batch = session.batch_of(arrays, samples);
   std::vector<float> prediction = [&] {
     const nb::gil_scoped_release others_may_run;
     return session.session().predict(batch);
@@ -143,8 +145,12 @@ void bind_session(nb::module_& module) {
           "number was not finite.")
       .def("profile", &profile, nb::arg("inputs"), nb::arg("samples"),
            "(operation, layer, seconds) of each operation of a training step on the first worker.")
-      .def("evaluate", &evaluate, "The sums of the metrics in evaluation mode.")
-      .def("predict", &predict, "The predictions in evaluation mode, a NumPy array.")
+      .def(
+          "evaluate", &evaluate, nb::arg("inputs"), nb::arg("samples") = std::nullopt,
+          "The sums of the metrics in evaluation mode. samples: ids of the samples, by which random numbers are "
+          "drawn; 0, 1, ... by default.")
+      .def("predict", &predict, nb::arg("inputs"), nb::arg("samples") = std::nullopt,
+           "The predictions in evaluation mode, a NumPy array.")
       .def("read_state", &read_state, nb::arg("parameter"), nb::arg("slot") = "")
       .def("write_state", &write_state, nb::arg("parameter"), nb::arg("slot"), nb::arg("values"))
       .def("read_gradient", &read_gradient, "The sum of the last step's gradient over its samples.")

@@ -25,8 +25,9 @@ class LoadedModel:
 
     @property
     def inputs(self):
-        """(name, element type, shape of one sample) of each input."""
-        return sorted(self._session.inputs, key=lambda form: form[0] != "x")
+        """(name, element type, shape of one sample) of each input, in the order of a batch."""
+        order = self._model.inputs
+        return sorted(self._session.inputs, key=lambda form: order.index(form[0]))
 
     @property
     def parameters(self):

@@ -1037,6 +1037,26 @@ class Hostile(unittest.TestCase):
         with self.assertRaisesRegex(telar.Error, reason):
             self.fit(*parts, **options)
 
+    def test_inputs_by_name(self):
+        """In the order of the model's inputs, not in that of the alphabet."""
+        def net(named):
+            title, body = keras.Input((4,), name="title"), keras.Input((4,), name="body")
+            found = layers.Dense(3)(layers.Concatenate()([layers.Dense(2)(title), body]))
+            return keras.Model({"title": title, "body": body} if named else [title, body], found)
+
+        for named in (False, True):
+            keras.utils.set_random_seed(0)
+            a, b = net(named), net(named)
+            b.set_weights(a.get_weights())
+            x, y = {"title": normal(10, 4), "body": normal(10, 4)}, normal(10, 3)
+            for model in (a, b):
+                model.compile(keras.optimizers.SGD(0.05), "mse")
+            tk.use(a)
+            for model in (a, b):
+                model.fit(x, y, batch_size=4, shuffle=False, verbose=0, epochs=2)
+            self.assertLess(largest_difference(a.get_weights(), b.get_weights()), 1e-5)
+            numpy.testing.assert_allclose(a.predict(x, verbose=0), b.predict(x, verbose=0), rtol=0, atol=1e-5)
+
     def test_variable_that_is_read_without_a_tensor(self):
         self.assert_refused("read outside of the layers' graph|cannot be called", Doubled)
 

@@ -176,7 +176,7 @@ class Engine:
         for batch in batches(data, self.model.steps_per_execution):
             x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
             self._take()
-            found.append(self.session.predict(self.captured.arrays(as_arrays(x))))
+            found.append(self.session.predict(self.captured.arrays(inputs_of(self.model, x))))
         parts = self.captured.apart(numpy.concatenate(found) if len(found) > 1 else found[0])
         parts = [keras.ops.convert_to_tensor(part) for part in parts]
         return parts[0] if len(parts) == 1 else tree.pack_sequence_as(outputs_structure(self.model), parts)
@@ -213,7 +213,7 @@ class Engine:
         labels = labels_of(self.model, y)
         predicted = self.captured.apart(self.session.predict(self.captured.of_model(arrays)))
         predicted = [keras.ops.convert_to_tensor(one) for one in predicted]
-        for output, mask in self.captured.masks_of(tree.flatten(as_arrays(x))).items():
+        for output, mask in self.captured.masks_of(tree.flatten(inputs_of(self.model, x))).items():
             keras.src.backend.set_keras_mask(predicted[output], keras.ops.convert_to_tensor(mask))
         for output, metric in self.others:
             metric.update_state(labels[output], predicted[output])
@@ -222,8 +222,9 @@ class Engine:
 
     def _begin(self, batch):
         """The batch as arrays, for a session that trains the model as it is now."""
-        x, y, weight = (as_arrays(part) for part in keras.utils.unpack_x_y_sample_weight(batch))
         model = self.model
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+        x, y, weight = inputs_of(model, x), as_arrays(y), as_arrays(weight)
         if y is None:
             raise Refusal("the batch has no labels; Telar trains models with a loss of (labels, prediction)")
         y = labels_of(model, y)
@@ -269,6 +270,14 @@ class Engine:
         self.state.written.clear()
         self.state.is_ahead = False
         self.state.to_telar()
+
+
+def inputs_of(model, x):
+    """The arrays of a model's inputs. Those that are given by the names of a list of inputs are in its order, as Keras takes them."""
+    x, structure = as_arrays(x), getattr(model, "_inputs_struct", None)
+    if not isinstance(x, dict) or structure is None or isinstance(structure, dict):
+        return x
+    return [x[one.name] for one in model.inputs]
 
 
 def as_arrays(tensors):

@@ -36,7 +36,7 @@ class Captured:
     same_in_evaluation: whether training and evaluation are the same program.
     output_is_tensor: whether the module returns one tensor.
     ignored: functions that say whether a batch has labels that a loss ignores and the graphs do not take.
-    calls: how often a step calls a batch norm, by the name of its running statistic.
+    calls: how often a step counts in the counter of a batch norm, by its name.
     no_evaluation, no_prediction: why there is no loss in evaluation mode, and no prediction, or None.
     """
 
@@ -145,7 +145,7 @@ class Capture:
         self.shared = shared_names(module)
         whole = WithLoss(module, loss)
         with modes_kept(whole):
-            whole.train()
+            begin_training(whole)
             self.training = export(whole, batch)
             self.output_is_tensor = whole.seen.output_is_tensor
             whole.eval()
@@ -185,8 +185,16 @@ class Capture:
         named = [(name, types.get(name)) for name in self.names]
         return Captured(built, named, {name: (types[name], host[name]) for name in host}, held, mean,
                         evaluation.random is not None, training.random is not None, self.same_in_evaluation,
-                        self.output_is_tensor, training.ignored, {name: len(calls) for name, calls in training.calls.items()},
+                        self.output_is_tensor, training.ignored, self._counted(training.calls),
                         no_evaluation, no_prediction)
+
+    def _counted(self, calls):
+        """How often a step counts in each counter. calls: of batch norms in training, by their running statistics."""
+        often = {name: len(found) for name, found in calls.items()}
+        names = {f"{name}.".removeprefix("."): layer for name, layer in self.module.named_modules()}
+        counts = {f"{name}num_batches_tracked": often.get(f"{name}running_mean", 0)
+                  for name, layer in names.items() if isinstance(getattr(layer, "num_batches_tracked", None), torch.Tensor)}
+        return {name: count for name, count in counts.items() if count}
 
     def _loss(self, program, parameters, check):
         """The lowering whose graph adds the loss to its metric; whether it is a mean."""
@@ -279,6 +287,15 @@ def input_names(loss, count):
         name = given[i] if i < len(given) else f"x{i + 1}"
         names.append(f"{name}_" if name in RESERVED or name in names else name)
     return names
+
+
+def begin_training(whole):
+    """Puts a module with its loss into the mode of a training step: each layer in the one that its author gave it.
+
+    A module that is in evaluation mode itself is put into training mode; where that matters, Step refuses to train it.
+    """
+    if not whole.model.training:
+        whole.train()
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """The first batch, computed by Telar and by PyTorch itself.
 
-A graph can be wrong without a sign: PyTorch's export loses backward functions of a user's own and hooks. So the
-loss and the gradients of the first batch are compared. Random operations would differ, so both compute without
-dropout, and draws are ones or halves.
+A graph can be wrong without a sign: PyTorch's export loses backward functions of a user's own and hooks, which are looked
+for in what PyTorch computes. The loss and the gradients of the first batch are compared, too. Random operations would
+differ, so both compute without dropout, and draws are ones or halves.
 """
 
 import contextlib
@@ -16,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from telar import _native
 from telar.comparison import LOSS_ERROR, beyond, errors, is_same_loss
-from telar.torch.capture import WithLoss, modes_kept
+from telar.torch.capture import WithLoss, begin_training, modes_kept
+from telar.torch.fingerprint import HOOKS_OF_PARAMETERS, hook_of_a_layer
 from telar.torch.operations.random import HALF
 from telar.torch.values import Refusal
 
@@ -65,18 +66,24 @@ class WithoutChance(torch.overrides.TorchFunctionMode):
 
 @contextlib.contextmanager
 def untouched(module):
-    """Afterwards parameters' gradients, buffers and random state are as before."""
+    """Afterwards parameters, their gradients, buffers and random state are as before. Hooks of parameters are not called."""
     gradients = {p: p.grad for p in module.parameters()}
-    buffers = {b: b.detach().clone() for b in module.buffers()}
+    held = {tensor: tensor.detach().clone() for tensor in (*gradients, *module.buffers())}
+    hooks = [(p, kind, getattr(p, kind)) for p in gradients for kind in HOOKS_OF_PARAMETERS if getattr(p, kind)]
     state = torch.random.get_rng_state()
     for parameter in gradients:
         parameter.grad = None
+    for parameter, kind, _ in hooks:
+        setattr(parameter, kind, None)
     try:
         yield
     finally:
+        for parameter, kind, registered in hooks:
+            setattr(parameter, kind, registered)
         with torch.no_grad():
-            for buffer, values in buffers.items():
-                buffer.copy_(values)
+            for tensor, values in held.items():
+                if not torch.equal(tensor, values):  # a batch norm raises no version
+                    tensor.copy_(values)
         for parameter, gradient in gradients.items():
             parameter.grad = gradient
         torch.random.set_rng_state(state)
@@ -86,12 +93,68 @@ def eager(model, loss, batch):
     """PyTorch's loss and gradients by name."""
     whole = WithLoss(model, loss)
     with modes_kept(whole), untouched(whole), FixedDraws(), WithoutChance():
-        whole.train()
+        begin_training(whole)
         result, _ = whole(*batch)
         require_own_parameters(result, whole, batch)
         result.backward()
         gradients = {name: p.grad.detach().clone().numpy() for name, p in model.named_parameters() if p.grad is not None}
         return float(result.detach()), gradients
+
+
+def require_nothing_attached(model):
+    """Raises Refusal for a module that has what a graph of operations in float32 would lose."""
+    hook = hook_of_a_layer(model)
+    if hook is not None:
+        raise Refusal(f"{hook} would not be called; a graph has operations only")
+    double = next((name for name, tensor in (*model.named_parameters(), *model.named_buffers()) if tensor.dtype == torch.float64), None)
+    if double is not None:
+        raise Refusal(f"'{double}' of the module is float64, and Telar computes in float32")
+
+
+def require_own_backward_of_none(model, loss, batch):
+    """Raises Refusal for a backward that operations do not have, although the first batch may not show it."""
+    whole, seen = WithLoss(model, loss), []
+    with modes_kept(whole), untouched(whole), torch.enable_grad(), hooks_noted(seen):
+        begin_training(whole)
+        result, _ = whole(*batch)
+    if seen:
+        raise Refusal(f"the module or the loss calls {seen[0]} of a tensor, and a hook is not in a graph")
+    for function in functions_of(result):
+        own = getattr(type(function), "_forward_cls", None)
+        if own is not None and not own.__module__.startswith("torch."):
+            raise Refusal(f"{own.__name__} has a backward function of its own, which is not in a graph")
+
+
+@contextlib.contextmanager
+def hooks_noted(seen):
+    """Notes the names of the functions by which hooks of tensors are registered meanwhile."""
+    before = {name: getattr(torch.Tensor, name) for name in ("register_hook", "register_post_accumulate_grad_hook")}
+
+    def noting(name, function):
+        def register(tensor, *arguments, **keywords):
+            seen.append(name)
+            return function(tensor, *arguments, **keywords)
+
+        return register
+
+    for name, function in before.items():
+        setattr(torch.Tensor, name, noting(name, function))
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(torch.Tensor, name, function)
+
+
+def functions_of(result):
+    """The functions of backward from which a result is computed."""
+    seen, todo = set(), [result.grad_fn]
+    while todo:
+        function = todo.pop()
+        if function is not None and function not in seen:
+            seen.add(function)
+            todo += [following for following, _ in function.next_functions]
+    return seen
 
 
 def require_own_parameters(result, whole, batch):
@@ -101,17 +164,11 @@ def require_own_parameters(result, whole, batch):
     """
     own = {id(parameter) for parameter in whole.parameters()}
     given = {tensor.untyped_storage().data_ptr() for tensor in batch}
-    seen, todo = set(), [result.grad_fn]
-    while todo:
-        function = todo.pop()
-        if function is None or function in seen:
-            continue
-        seen.add(function)
+    for function in functions_of(result):
         variable = getattr(function, "variable", None)
         if variable is not None and id(variable) not in own and variable.untyped_storage().data_ptr() not in given:
             raise Refusal(f"the loss depends on a parameter of shape {list(variable.shape)} that is not one of the module; make "
                           "one module of all that is trained, or compute with torch.no_grad() what is not")
-        todo += [following for following, _ in function.next_functions]
 
 
 def require_equal(programs, batch, arrays_of, threads):

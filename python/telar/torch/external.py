@@ -1,7 +1,8 @@
 """A module that PyTorch computes, while Telar divides batches, exchanges gradients and updates.
 
 Each worker has a copy of the module, whose parameters are Telar's memory. As with PyTorch's DistributedDataParallel, it
-computes the loss of its share of the batch, and batch norm takes the statistics of the share.
+computes the loss of its share of the batch, and batch norm takes the statistics of the share. What a step changes beside the
+trained parameters, running statistics and whatever else is not trained, becomes the mean of the workers'.
 """
 
 import copy
@@ -12,9 +13,14 @@ import torch
 
 from telar import _native
 from telar.comparison import is_same_loss
-from telar.torch.capture import Captured, WithLoss, example, first_tensor, modes_kept
+from telar.torch.capture import Captured, WithLoss, begin_training, example, first_tensor, modes_kept
 from telar.torch.check import untouched
+from telar.torch.counted import DividedByAll, Meeting, OfAPart
+from telar.torch.fingerprint import hook_of_a_layer
+from telar.torch.own import one_number
 from telar.torch.values import Refusal
+
+SCALE = 2.0**10  # of a loss, to see whether its gradients follow
 
 
 class External:
@@ -25,27 +31,32 @@ class External:
     """
 
     def __init__(self, module, loss, batch, trained, workers, threads):
-        self._batches, self._starts, self._end = {}, [], 0
-        self._threads = threads
+        self._batches, self._meetings, self._starts, self._end = {}, {}, [], 0
+        self._threads, self._workers = threads, workers
         self._whole = WithLoss(module, loss)
+        hook = hook_of_a_layer(module) if workers > 1 else None
+        if hook is not None:
+            raise Refusal(f"{hook} would be called by each worker, with its part of the batch; choose the strategy single")
         parameters = dict(module.named_parameters())
         self._trained = [name for name in parameters if name in trained]
         batch = example(batch)
-        self._statistics, sample = self._tried(module, batch)
+        self._statistics, calls, sample = self._tried(module, batch)
         for name in self._trained:
             if parameters[name].dtype != torch.float32:
                 raise Refusal(f"the parameter '{name}' is {parameters[name].dtype}; Telar updates float32 only")
         tensors = {name: parameters[name] for name in self._trained}
-        tensors |= {name: dict(module.named_buffers())[name] for name in self._statistics}
-        described = [(name, name in parameters, as_array(tensor)) for name, tensor in tensors.items()]
-        self._workers, self._seen = workers, 0
+        tensors |= {name: tensor for name, tensor in self._others(module).items() if name in self._statistics}
+        described = [(name, name in self._trained, as_array(tensor)) for name, tensor in tensors.items()]
+        self._seen = 0
         self.mean = workers > 1 and self._is_mean(batch)
+        if workers > 1:
+            self._require_no_limits(batch)
         compute = weakref.WeakMethod(self._compute)  # otherwise the model and this object would keep each other
         model = _native.Model.external(type(module).__name__, lambda *call: compute()(*call), described, list(sample or [1]))
         self._predicts = sample is not None
         self._free = [self._new_worker() for _ in range(workers)]
         self.captured = Captured(model, [], {}, tensors, self.mean, draws=True, training_draws=True, same_in_evaluation=False,
-                                 output_is_tensor=False)
+                                 output_is_tensor=False, calls=calls)
 
     def arrays(self, batch):
         """The inputs of Telar's model for a batch, the numbers of its samples among all batches since clear()."""
@@ -54,52 +65,92 @@ class External:
         if self._workers > 1 and self._seen > 1 and self._seen & (self._seen - 1) == 0:  # the 2nd, 4th, 8th …
             self._require_same_kind(example(batch))
         self._batches[start] = batch
+        self._meetings[start] = Meeting(len(batch[0]))
         self._starts.append(start)
         self._end += len(batch[0])
         return {"x": numpy.arange(start, self._end, dtype=numpy.int32)}
 
     def forget(self, number):
         """No sample of this batch since clear() will be asked for again."""
-        del self._batches[self._starts[number]]
+        del self._batches[self._starts[number]], self._meetings[self._starts[number]]
 
     def clear(self):
-        self._batches, self._starts, self._end = {}, [], 0
+        self._batches, self._meetings, self._starts, self._end = {}, {}, [], 0
 
     def require_prediction(self):
         if not self._predicts:
             raise Refusal("the module's output has not the samples in axis 0, so it cannot be put together from those of the workers")
 
+    def _others(self, module):
+        """The parameters that are not trained, and the buffers."""
+        return {name: tensor for name, tensor in (*module.named_parameters(), *module.named_buffers()) if name not in self._trained}
+
     def _tried(self, module, batch):
-        """The names of the buffers that a training step changes, and the shape of a sample's prediction, or None."""
-        whole = self._whole
-        buffers = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
+        """What a training step changes: names of tensors, and of counters by how much; the shape of a sample's prediction, or None."""
+        whole, others = self._whole, self._others(module)
+        before = {name: tensor.detach().clone() for name, tensor in others.items()}
         with modes_kept(whole), untouched(whole), torch.no_grad():
-            whole.train()
+            begin_training(whole)
             loss, prediction = whole(*batch)
-            changed = [name for name, buffer in module.named_buffers()
-                       if not name.endswith("num_batches_tracked") and not torch.equal(buffer, buffers[name])]
-        if loss.dim() != 0 and loss.numel() != 1:
-            raise Refusal(f"the loss must be one number, not a tensor of {list(loss.shape)}")
+            changed = [name for name, tensor in others.items() if not torch.equal(tensor, before[name])]
+            counts = {name: int(others[name] - before[name]) for name in changed if name.endswith("num_batches_tracked")}
+        one_number(loss)
+        changed = [name for name in changed if name not in counts]
+        if self._workers > 1:
+            self._require_same_of_parts(module, batch, [name for name in changed if f"{name.rpartition('.running_')[0]}.num_batches_tracked".removeprefix(".") not in counts])
         for name in changed:
-            if buffers[name].dtype != torch.float32:
-                raise Refusal(f"a step changes the buffer '{name}' of {buffers[name].dtype}; Telar's workers can agree on float32 only")
+            if before[name].dtype != torch.float32:
+                raise Refusal(f"a step changes '{name}' of {before[name].dtype}; Telar's workers can agree on float32 only")
         fits = prediction is not None and prediction.dim() > 0 and len(prediction) == len(batch[0])
-        return changed, tuple(prediction.shape[1:]) if fits else None
+        return changed, counts, tuple(prediction.shape[1:]) if fits else None
+
+    def _require_same_of_parts(self, module, batch, changed):
+        """Raises Refusal if a step changes tensors by samples that a worker has not. Statistics of batch norms may."""
+        found = []
+        for part in (batch, [tensor[:max(1, len(tensor) // 2)] for tensor in batch]) if changed else ():
+            with modes_kept(self._whole), untouched(self._whole), torch.no_grad():
+                begin_training(self._whole)
+                self._whole(*part)
+                found.append({name: self._others(module)[name].clone() for name in changed})
+        for name in changed:
+            if not torch.allclose(found[0][name], found[1][name], rtol=1e-5):
+                raise Refusal(f"a step changes '{name}' by the samples of the batch, of which each worker has others; choose the strategy "
+                              "single")
+
+    def _require_no_limits(self, batch):
+        """Raises Refusal for a backward that is not linear: its result for the whole batch does not follow from those of parts."""
+        found = []
+        for scale in (1.0, SCALE):
+            with modes_kept(self._whole), untouched(self._whole), torch.enable_grad():
+                begin_training(self._whole)
+                (one_number(self._whole(*batch)[0]) * scale).backward()
+                found.append({name: p.grad / scale for name, p in self._whole.named_parameters() if p.grad is not None})
+        for name, gradient in found[0].items():
+            if not torch.allclose(gradient, found[1][name], rtol=1e-3, atol=1e-4 * float(gradient.abs().max()), equal_nan=True):
+                raise Refusal(f"the gradient of '{name.removeprefix('model.')}' does not grow with the loss, as where a function of its own "
+                              "or a hook limits it, so it cannot be put together from those of the workers; choose the strategy single")
 
     def _is_mean(self, batch):
         """Whether the loss of a batch is the mean of its parts' losses, not their sum. Raises Refusal if it is neither."""
         whole, size = self._whole, len(batch[0])
+        divisors = {}
         with modes_kept(whole), untouched(whole), torch.no_grad():
             whole.eval()
             cut = max(1, size // 3)
-            loss, first, second = (float(whole(*part)[0]) for part in
-                                   (batch, [t[:cut] for t in batch], [t[cut:] for t in batch]))
+            with DividedByAll(divisors.setdefault):
+                loss = float(whole(*batch)[0])
+            first, second = (self._loss_of_part(whole, [t[rows] for t in batch], divisors, size)
+                             for rows in (slice(cut), slice(cut, None)))
         if is_same_loss((first * cut + second * (size - cut)) / size, loss):
             return True
         if is_same_loss(first + second, loss):
             return False
         raise Refusal(f"the loss of the batch, {loss:.6g}, is neither the mean nor the sum of those of its parts, {first:.6g} and "
                       f"{second:.6g}, so workers cannot compute it in shares; choose the strategy single")
+
+    def _loss_of_part(self, whole, part, divisors, size):
+        with DividedByAll(lambda number, own: divisors.get(number, own), size / max(1, len(part[0]))):
+            return float(whole(*part)[0])
 
     def _require_same_kind(self, batch):
         """A later batch may have what the first had not, such as labels that a loss ignores."""
@@ -119,12 +170,18 @@ class External:
             worker.take(parameters)
             share = len(rows) / len(whole[0])
             if mode == "training":
-                worker.train(batch, len(rows) if self.mean else 1, len(rows) if self.mean else share, result, gradients)
+                worker.train(batch, len(rows) if self.mean else 1, len(rows) if self.mean else share, result, gradients,
+                             self._divisors(start, rows))
             else:
                 found = worker.predicted(batch) if mode == "prediction" else worker.loss(batch) * (len(rows) if self.mean else 1)
                 torch.from_numpy(result).copy_(found.reshape(-1))
         finally:
             self._free.append(worker)
+
+    def _divisors(self, start, rows):
+        """What the cross-entropies of a part of a batch are computed under."""
+        meeting, first, size = self._meetings[start], int(rows[0]), len(self._batches[start][0])
+        return OfAPart(meeting, first, len(rows), size)
 
     def _new_worker(self):
         return Worker(copied(self._whole), self._trained, self._statistics)
@@ -135,30 +192,40 @@ class Worker:
 
     def __init__(self, whole, trained, statistics):
         self._whole = whole
-        parameters, buffers = dict(whole.model.named_parameters()), dict(whole.model.named_buffers())
-        self._held = [parameters[name] for name in trained] + [buffers[name] for name in statistics]
+        self._modes = [layer.training for layer in whole.modules()]
+        tensors = dict([*whole.model.named_parameters(), *whole.model.named_buffers()])
+        self._held = [tensors[name] for name in (*trained, *statistics)]
+        self._trained = len(trained)
+        self._others = {name: tensor for name, tensor in tensors.items()
+                        if name not in trained and name not in statistics and not name.endswith("num_batches_tracked")}
 
     def take(self, parameters):
         """Uses Telar's memory as that of the parameters; statistics are copied."""
-        for tensor, values in zip(self._held, parameters):
+        for number, (tensor, values) in enumerate(zip(self._held, parameters)):
             values = torch.from_numpy(values).view(tensor.shape)
-            if tensor.device.type == "cpu" and isinstance(tensor, torch.nn.Parameter):
+            if tensor.device.type == "cpu" and number < self._trained:
                 tensor.data = values
             else:
                 tensor.data.copy_(values)
 
-    def train(self, batch, times, share, result, gradients):
-        """Loss and gradients of a part of a batch, multiplied by `times`; new statistics, by `share`."""
-        self._whole.train()
+    def train(self, batch, times, share, result, gradients, divisors):
+        """Loss and gradients of a part of a batch, multiplied by `times`; new statistics, by `share`. divisors: OfAPart."""
+        for layer, mode in zip(self._whole.modules(), self._modes):
+            layer.training = mode
         self._whole.zero_grad(set_to_none=True)
-        with torch.enable_grad():
+        versions = [tensor._version for tensor in self._others.values()]
+        with torch.enable_grad(), divisors:
             loss, _ = self._whole(*batch)
+        for (name, tensor), version in zip(self._others.items(), versions):
+            if tensor._version != version:
+                raise Refusal(f"this step changes '{name}' of the module, which the first one did not, so the workers cannot agree on it; "
+                              "choose the strategy single")
         loss.backward()
         result[0] = float(loss.detach()) * times
         with torch.no_grad():
-            for tensor, sums in zip(self._held, gradients):
+            for number, (tensor, sums) in enumerate(zip(self._held, gradients)):
                 into = torch.from_numpy(sums).view(tensor.shape)
-                if not isinstance(tensor, torch.nn.Parameter):
+                if number >= self._trained:
                     torch.mul(tensor.cpu(), share, out=into)
                 elif tensor.grad is None:
                     into.zero_()

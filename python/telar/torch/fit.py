@@ -9,6 +9,7 @@ import torch
 
 from telar import _native
 from telar.refusal import Refusal
+from telar.torch.counted import weight_of
 from telar.torch.notes import Notes
 from telar.torch.step import Step
 
@@ -22,7 +23,7 @@ def fit(model, /, loss, optimizer, loader, *, epochs=1, validation=None, schedul
 
     model, loss, optimizer, options: those of Step; also strategies with parameter servers, whose workers are threads:
     `strategy="downpour", workers=2, servers=2`. The loader then needs a length.
-    validation: a loader; its mean loss, in evaluation mode.
+    validation: a loader; its mean loss, in evaluation mode, over the samples, or over the labels that the loss counts.
     scheduler: of the learning rate; its step() is called after each epoch, with the validation loss if it wants one.
     output: a folder for checkpoints, metrics.jsonl and the events of TensorBoard. A checkpoint is written after each epoch, and
         after each `checkpoint_steps` steps; the last two and that of the best epoch are kept.
@@ -120,7 +121,7 @@ class _Run:
             step.restore(self.native.load, *self.notes.counts)
 
     def load_best(self):
-        self.step.change(self.native.load_best)
+        self.step.take(self.native.load_best)
 
     def _save(self, chance):
         self.step.change(lambda session: self.native.save(session, self.notes.text(chance, self.history)))
@@ -143,11 +144,14 @@ def _batches(loader):
 
 
 def _evaluated(step, loader):
-    total, samples = 0.0, 0
+    """The mean loss over a loader's samples, or over what the loss counts of them, however they are divided into batches."""
+    total, whole = 0.0, 0.0
     for batch in _batches(loader):
-        total += step.evaluate(*batch) * len(batch[0])
-        samples += len(batch[0])
-    return total / samples if samples else float("nan")
+        weight = weight_of(step.loss, batch) if step.loss_is_mean else 1
+        if weight:  # otherwise nothing counts, and the loss is no number
+            total += step.evaluate(*batch) * weight
+        whole += weight if step.loss_is_mean else len(batch[0])
+    return total / whole if whole else float("nan")
 
 
 class _Line:

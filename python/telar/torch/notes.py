@@ -18,7 +18,7 @@ class Notes:
         found = [source.generator for source in sources if isinstance(getattr(source, "generator", None), torch.Generator)]
         self.generators = list({id(generator): generator for generator in found}.values())
         self.are_readable = False  # whether this was tried
-        self.counts = None  # of the steps and samples, as Step.counts() has them
+        self.counts = None  # of steps and samples, as Step.counts() has them
 
     def text(self, chance, history):
         """The notes as bytes. chance: at the begin of the epoch that is to be continued."""

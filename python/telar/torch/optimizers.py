@@ -1,9 +1,11 @@
-"""PyTorch's optimizers as Telar's: their options and their state."""
+"""PyTorch's optimizers as Telar's: their options and their state, and PyTorch's own ones over Telar's gradients."""
 
 import dataclasses
+import inspect
 
 import torch
 
+from telar.torch.fingerprint import HOOKS_OF_PARAMETERS, hook_of_an_update
 from telar.torch.values import Refusal
 
 
@@ -71,6 +73,17 @@ def options_of(optimizer):
     return [{option: value(group, place) for option, place in form.options.items()} for group in optimizer.param_groups]
 
 
+def option_keys(optimizer):
+    """The names of what PyTorch's groups have as options of Telar's, or as such that it must not have."""
+    form = form_of(optimizer)
+    return sorted({place[0] if isinstance(place, tuple) else place for place in form.options.values()} | set(form.refused))
+
+
+def raw_options(optimizer, keys):
+    """These options of the groups, and how many parameters each has: what is compared at each step."""
+    return [[len(group["params"]), *[group.get(key) for key in keys]] for group in optimizer.param_groups]
+
+
 def groups_of(optimizer):
     """The groups of an optimizer."""
     return [Group(frozenset(map(id, group["params"])), options, float(group.get("initial_lr", group["lr"])))
@@ -100,6 +113,22 @@ class Rates:
         return rate
 
 
+def reason_for_pytorch(optimizer, trained):
+    """Why PyTorch's own optimizer must make the updates, or None if Telar's can. trained: the trained parameters by name."""
+    try:
+        form = form_of(optimizer)
+        options_of(optimizer)
+        steps_of(optimizer)
+    except Refusal as reason:
+        return str(reason)
+    if form.name != "sgd" and len({bool(optimizer.state.get(parameter)) for parameter in trained.values()}) > 1:
+        return "the optimizer has made steps for some of its parameters only"
+    own = vars(optimizer).get("step")
+    if own is not None and not hasattr(own, "_wrapped_by_lr_sched"):
+        return f"the method step of the {type(optimizer).__name__} was replaced"
+    return hook_of_an_update(trained, optimizer)
+
+
 def steps_of(optimizer):
     """How many steps it has made."""
     counts = {int(state["step"]) for state in optimizer.state.values() if "step" in state}
@@ -124,3 +153,35 @@ def set_state(optimizer, tensor, slots, step):
     if slots and form.name != "sgd":
         state["step"] = torch.tensor(float(step)) if not isinstance(state.get("step"), torch.Tensor) else \
             state["step"].fill_(float(step))
+
+
+class PyTorchsUpdate:
+    """PyTorch's own optimizer updates the module's parameters, by gradients of the whole batch that Telar computes.
+
+    What hangs on parameters and on the optimizer is called as by PyTorch: hooks of gradients, of their accumulation, and of steps.
+    """
+
+    def __init__(self, optimizer, clip_norm):
+        self._optimizer, self._clip_norm = optimizer, clip_norm
+        closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+        if closure is not None and closure.default is inspect.Parameter.empty:
+            raise Refusal(f"Telar has no optimizer {type(optimizer).__name__}, which computes the loss several times in a step")
+
+    @torch.no_grad()
+    def make(self, gradients):
+        """gradients: pairs (parameter, its gradient), in the order in which backward finds them; others have none."""
+        own = {parameter for group in self._optimizer.param_groups for parameter in group["params"]}
+        self._optimizer.zero_grad()
+        for parameter, gradient in gradients:
+            before, after = (getattr(parameter, kind) or {} for kind in HOOKS_OF_PARAMETERS)
+            for hook in list(before.values()):
+                changed = hook(gradient)
+                gradient = gradient if changed is None else changed
+            # Nobody has set to zero what is of another optimizer.
+            parameter.grad = gradient if parameter in own or parameter.grad is None else parameter.grad + gradient
+            for hook in list(after.values()):
+                hook(parameter)
+        if self._clip_norm:
+            torch.nn.utils.clip_grad_norm_([parameter for parameter, _ in gradients], self._clip_norm)
+        with torch.enable_grad():
+            self._optimizer.step()

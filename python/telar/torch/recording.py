@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_
 
-from telar.torch.capture import DRAWS_OUTSIDE, WithLoss, drawn, modes_kept, values_not_compared
+from telar.torch.capture import DRAWS_OUTSIDE, WithLoss, begin_training, drawn, modes_kept, values_not_compared
 from telar.torch.check import untouched
 from telar.torch.values import Refusal
 
@@ -115,7 +115,7 @@ class Recording:
         recorder = Recorder(held)
         before = drawn()
         with modes_kept(self._whole), untouched(self._whole), without_fakes(self._whole), values_not_compared():
-            self._whole.train()
+            begin_training(self._whole)
             try:
                 with torch.enable_grad(), self._fakes, recorder:
                     self._whole(*self._batch)

@@ -1,5 +1,6 @@
 """A training step of PyTorch's module on Telar's engine."""
 
+import contextlib
 import functools
 import math
 import os
@@ -13,10 +14,16 @@ from telar.loaded import as_input
 from telar.refusal import checked_options, not_finite
 from telar.torch import optimizers
 from telar.torch.capture import Capture
-from telar.torch.check import require_equal, require_unchanged
+from telar.torch.check import require_equal, require_nothing_attached, require_own_backward_of_none, require_unchanged
 from telar.torch.external import External
+from telar.torch.fingerprint import HOOKS_OF_PARAMETERS, Fingerprint, hooks_of
+from telar.torch.own import Own
 from telar.torch.recording import Recording
 from telar.torch.values import Refusal
+
+MOST_CAPTURES = 16  # of a module that is frozen by turns, or whose batches have several lengths
+OF_A_CAPTURE = ("_captured", "_programs", "_recording", "_external", "_session", "_fingerprint", "_update", "_one_is_checked", "_forms",
+                "_trained")
 
 
 class Step:
@@ -33,7 +40,8 @@ class Step:
     model: the module. It keeps its values until sync().
     loss: a criterion, called with the prediction and the last tensor of the batch, as is a function that takes only two; or
         a function of the module and the batch that returns one number: `lambda model, a, b, y: ...`.
-    optimizer: torch.optim's SGD, Adam, AdamW, RMSprop or Adagrad. Its learning rate is read at each step.
+    optimizer: torch.optim's SGD, Adam, AdamW, RMSprop or Adagrad. Its learning rate is read at each step. Any other one, and
+        one with hooks, makes the updates itself, of gradients that Telar computes; a warning says so.
     strategy: a name of telar.strategies(); its options follow as keywords, `replicas=2`. The workers of strategies with
         parameter servers make steps of their own, so such a strategy is for telar.torch.fit.
     threads: of all workers together; 0: those that this process may use.
@@ -54,13 +62,16 @@ class Step:
         self.strategy, self.options = strategy, options
         self._threads, self._clip_norm, self._bf16, self._seed = threads, clip_norm or 0.0, precision == "bf16", seed
         self._check, self._servers = check, servers
-        self._groups = optimizers.groups_of(optimizer)
-        self._options_at_first = optimizers.options_of(optimizer)
-        self._rates = optimizers.Rates(self._groups)
-        self._programs = self._captured = self._session = self._external = self._recording = None
+        self._own = None  # PyTorch itself, where it trains the module alone
+        self._forget_capture()
+        self._parked = {}  # what belongs to earlier captures, by the fingerprint's key
+        self._pytorch_updates = None  # why
+        self._groups = self._rates = self._option_keys = self._options_at_first = None
         self._calls = 0
-        self._step = optimizers.steps_of(optimizer)
-        self._samples = 0
+        self._step = 0
+        self._samples = self._evaluated = 0
+        self._shapes = None  # of the last batch
+        self._unwritten = 0  # steps whose values are not in the module
         self._last = None  # the last batch, with which sync() compares
 
     def __call__(self, *batch):
@@ -68,25 +79,13 @@ class Step:
         if _native.uses_servers(self.strategy):
             raise Refusal(f"the workers of the strategy {self.strategy} make steps of their own, not those of a loop; use telar.torch.fit, "
                           "or `telar train` with the model's file")
-        if self._session is None:
-            self._begin(batch)
+        self._follow(batch)
         self._require_known_modes()
-        if optimizers.options_of(self.optimizer) != self._options_at_first:
-            raise Refusal("an option of the optimizer has changed since the Step was made, as the momentum does under OneCycleLR "
-                          "without cycle_momentum=False; Telar's optimizer keeps its options, only the learning rate is read")
-        rate = self._rates.now(self.optimizer)
-        if self._calls == 1 and self._recording is not None:
-            self._recording.require_same()
-        size = len(batch[0])
-        samples = numpy.arange(self._samples, self._samples + size)
-        step = self._step + 1
-        sums, finite = self._computed(batch, lambda arrays: self._session.train(
-            arrays, samples, rate, step, 0, 0 if self._captured.mean else 1))
-        loss = sums[0] / size if self._captured.mean else sums[0]
-        if not finite:
-            if math.isfinite(loss):
-                self.load()
-            raise not_finite(step, loss, "those of the module")
+        size, step = len(batch[0]), self._step + 1
+        if self._own is not None:
+            loss = self._own.step(batch, step)
+        else:
+            loss = self._trained_on(batch, step)
         self._step = step
         self._calls += 1
         self._samples += size
@@ -94,32 +93,102 @@ class Step:
         self.optimizer._opt_called = True  # schedulers warn otherwise
         return loss
 
+    def _trained_on(self, batch, step):
+        """Makes a step by the session. Returns the loss of the batch, before the step."""
+        if is_power_of_two(self._calls):
+            self._require_same_operations()
+        rate = self._rates.now(self.optimizer) if self._update is None else 0.0
+        size = len(batch[0])
+        samples = numpy.arange(self._samples, self._samples + size)
+        if self._update is not None:
+            self._write_session()
+        sums, finite = self._computed(batch, lambda arrays: self._session.train(
+            arrays, samples, rate, step, 0, 0 if self._captured.mean else 1))
+        divisor = size if self._captured.mean else 1
+        loss = sums[0] / divisor
+        if not finite:
+            if math.isfinite(loss):
+                self.load()
+            raise not_finite(step, loss, "those of the module")
+        self._unwritten += 1
+        if self._update is not None:
+            self._write_module()  # the statistics
+            self._update.make(self._gradients(divisor))
+            self._fingerprint.note_versions()
+        return loss
+
     # For telar.torch.fit:
 
     @property
     def has_begun(self):
-        return self._session is not None
+        return self._session is not None or self._own is not None
 
     def begin(self, batch):
         """Captures the module, from this batch, before its first step."""
         self._begin(batch)
 
     def counts(self):
-        """How many steps the optimizer has made, and the samples of this object's."""
-        return self._step, self._samples
+        """How many steps the optimizer has made, the samples of this object's, and the counters of batch norms by their names."""
+        counted = {} if self._captured is None else self._captured.calls
+        return self._step, self._samples, {name: int(buffer) + counted.get(name, 0) * self._unwritten
+                                           for name, buffer in self.model.named_buffers() if name.endswith("num_batches_tracked")}
 
-    def restore(self, load, step, samples):
+    def restore(self, load, step, samples, counters):
         """Continues from a state that load(session) loads, with these counts."""
-        load(self._session)
         self._step, self._samples = step, samples
-        self.sync()
+        self.take(load)
+        for name, buffer in self.model.named_buffers():
+            if name in counters:
+                buffer.fill_(counters[name])
+        if self._fingerprint is not None:
+            self._fingerprint.note_values()
+
+    def take(self, load):
+        """Takes the state that load(session) loads, as the module has it then, too."""
+        with self._whole_state():
+            load(self._session)
+            if self._fingerprint is not None:
+                self._write_module()
+                self._fingerprint.note_values()
 
     def change(self, function):
-        """Calls function(session)."""
-        function(self._session)
+        """Calls function(session), which has the whole state."""
+        with self._whole_state():
+            function(self._session)
+
+    @contextlib.contextmanager
+    def _whole_state(self):
+        """Meanwhile a session has the whole state. Afterwards PyTorch has what is in it, if PyTorch trains the module itself."""
+        if self._own is None and self._update is None:
+            yield
+            return
+        if self._pytorch_updates or optimizers.reason_for_pytorch(self.optimizer, {}):
+            raise Refusal("a checkpoint has the state of Telar's optimizers, and PyTorch's own makes the updates: "
+                          f"{self._pytorch_updates or optimizers.reason_for_pytorch(self.optimizer, {})}")
+        own, self._own = self._own, None
+        self._trained = self._names_of_trained()
+        self._external = External(self.model, self.loss, self._example, self._trained, 1, self._threads)
+        self._captured = self._external.captured
+        self._take_options()
+        self._session = self._new_session(len(self._example[0]))
+        self._write_session()
+        try:
+            yield
+            self._write_module()
+        finally:
+            self._forget_capture()
+            self._own = own
 
     def learning_rate(self):
-        return self._rates.now(self.optimizer)
+        """That of the group with the greatest one at the start; of the first, if PyTorch's own optimizer updates."""
+        if self._own is None and self._update is None:
+            return self._rates.now(self.optimizer)
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    @property
+    def loss_is_mean(self):
+        """Whether the loss of a batch is a mean, not a sum; of a function of one's own that PyTorch computes, a mean is assumed."""
+        return getattr(self.loss, "reduction", "mean") != "sum" if self._own is not None else self._captured.mean
 
     def epoch(self, batches, steps, number=0, done=None):
         """The workers of a strategy with servers make the steps of an epoch.
@@ -128,6 +197,7 @@ class Step:
         0. done(samples, loss): called after each step, with the mean loss or the sum, as the loss is.
         """
         self._require_known_modes()
+        self._unwritten += 1
         if not self._captured.mean:
             raise Refusal(f"the loss is a sum over the samples; for the strategy {self.strategy} it must be their mean")
         arrays = self._external.arrays if self._external else functools.partial(arrays_of, self._captured)
@@ -157,27 +227,33 @@ class Step:
     def evaluate(self, *batch):
         """The loss of a batch in evaluation mode, by the current values."""
         self._require_begun()
+        if self._own is not None:
+            return self._own.evaluate(batch)
         if self._captured.no_evaluation:
             raise Refusal(f"the loss cannot be computed in evaluation mode: {self._captured.no_evaluation}")
-        loss = self._computed(batch, lambda arrays: self._session.evaluate(arrays))[0]
+        ids = self._ids_of_noise(batch)
+        loss = self._computed(batch, lambda arrays: self._session.evaluate(arrays, **ids))[0]
         return loss / len(batch[0]) if self._captured.mean else loss
 
     def predict(self, *inputs):
         """The module's output in evaluation mode, by the current values."""
         self._require_begun()
+        if self._own is not None:
+            return self._own.predict(inputs)
         if self._external:
             self._external.require_prediction()
         if self._captured.no_prediction:
             raise Refusal(f"the module's output cannot be computed: {self._captured.no_prediction}")
-        return torch.from_numpy(self._session.predict(self._arrays(inputs)))
+        return torch.from_numpy(self._session.predict(self._arrays(inputs), **self._ids_of_noise(inputs)))
 
     def outputs(self, *batch):
         """The module's output in the step of this batch, before the step: for the accuracy on training samples.
 
         For a module that computes the same in training and in evaluation, and whose output is one tensor.
         """
-        if self._session is None:
-            self._begin(batch)
+        self._follow(batch)
+        if self._own is not None:
+            raise Refusal("PyTorch computes the module, and a Step gives no outputs then; compute this in an evaluation")
         if not self._captured.output_is_tensor:
             raise Refusal("the module's output is not one tensor, and a Step gives no other; compute this in an evaluation")
         if not self._captured.same_in_evaluation:
@@ -189,30 +265,22 @@ class Step:
         """Writes parameters, running statistics and the optimizer's state into the module and the optimizer."""
         if self._session is None:
             return
-        slots = {}
-        with torch.no_grad():
-            for parameter, slot in self._session.state_names:
-                tensor = self._captured.tensors.get(parameter)
-                if tensor is None:
-                    continue
-                values = self._session.read_state(parameter, slot)
-                if slot:
-                    slots.setdefault(parameter, {})[slot] = values
-                else:
-                    tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
-            for parameter in self._updated():
-                optimizers.set_state(self.optimizer, self._captured.tensors[parameter], slots.get(parameter, {}),
-                                     self._step)
-            for name, layer in self.model.named_modules():
-                counter = getattr(layer, "num_batches_tracked", None)
-                if isinstance(counter, torch.Tensor):
-                    counter.fill_(self._step * self._captured.calls.get(f"{name}.running_mean".removeprefix("."), 1))
-
-        if self._recording is not None and self._last is not None:
-            self._recording.require_same()
-            if self._captured.no_evaluation:
-                return
+        self._take_written_values(thorough=True)
+        if self._unwritten:
+            self._write_module()
+        self._fingerprint.note_values()
+        if self._recording is None or self._last is None or not self._is_as_captured(self._last):
+            return  # in the last case, the next step captures the module again
+        self._require_same_operations()
+        if not self._captured.no_evaluation:
             require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last), self._bf16)
+            self._fingerprint.note_values()
+
+    def _require_same_operations(self):
+        if self._recording is not None:
+            self._recording.require_same()
+            self._fingerprint.note_values()
+            self._fingerprint.settle()
 
     def load(self):
         """Takes the values of the module and of the optimizer, if they were changed since the last sync().
@@ -221,8 +289,35 @@ class Step:
         """
         if self._session is None:
             return
-        self._step = optimizers.steps_of(self.optimizer)
-        slots = optimizers.form_of(self.optimizer).slots
+        if self._update is None:
+            self._step = optimizers.steps_of(self.optimizer) or self._step
+        self._write_session()
+        self._fingerprint.note_values()
+
+    def _write_module(self):
+        """Writes what the session has into the module and the optimizer."""
+        slots, updated = {}, self._updated() if self._update is None else set()
+        with torch.no_grad():
+            for parameter, slot in self._session.state_names:
+                tensor = self._captured.tensors.get(parameter)
+                if tensor is None or (self._update is not None and parameter in self._trained):
+                    continue
+                values = self._session.read_state(parameter, slot)
+                if slot:
+                    slots.setdefault(parameter, {})[slot] = values
+                else:
+                    tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
+            for parameter in updated:
+                optimizers.set_state(self.optimizer, self._captured.tensors[parameter], slots.get(parameter, {}),
+                                     self._step)
+            buffers = dict(self.model.named_buffers())
+            for name, count in self._captured.calls.items():
+                buffers[name].add_(count * self._unwritten)
+        self._unwritten = 0
+
+    def _write_session(self):
+        """Writes what the module and the optimizer have into the session."""
+        slots = {} if self._update is not None else optimizers.form_of(self.optimizer).slots
         for parameter, slot in self._session.state_names:
             tensor = self._captured.tensors.get(parameter)
             if tensor is None:
@@ -231,17 +326,28 @@ class Step:
                 state = self.optimizer.state.get(tensor, {}).get(slots[slot])
                 tensor = torch.zeros_like(tensor) if state is None else state
             self._session.write_state(parameter, slot, numbers(tensor))
+        self._unwritten = 0
+
+    def _gradients(self, divisor):
+        """The pairs (parameter, its gradient of the last batch), the last parameter first. divisor: of the session's sums."""
+        held, updated = self._captured.tensors, self._updated()
+        for name in reversed([name for name, _ in self.model.named_parameters() if name in updated]):
+            gradient = torch.from_numpy(self._session.read_gradient(name)).div_(divisor)
+            yield held[name], gradient.reshape(held[name].shape).to(held[name].device)
 
     def values(self):
         """The current values of the parameters by their names, as arrays; the module keeps its own until sync()."""
         self._require_begun()
+        if self._own is not None or self._update is not None:
+            trained = self._names_of_trained()
+            return {name: numbers(p).reshape(p.shape).copy() for name, p in self.model.named_parameters() if name in trained}
         held = {name for name, slot in self._session.state_names if not slot}  # without those that no operation uses
-        return {name: self._session.read_state(name) for name in sorted(self._trained() & held)}
+        return {name: self._session.read_state(name) for name in sorted(self._trained & held)}
 
     def save(self, path):
         """Writes the model with its current values to a file: `telar train`, `telar.load`."""
         self._require_begun()
-        if self._external:
+        if self._external or self._own:
             raise Refusal("PyTorch computes the module, so a file of Telar's operations cannot be written; save it with torch.save")
         if self._captured.host:
             raise Refusal("PyTorch computes a part of the module's inputs of each batch, such as masks or weights of labels, so a "
@@ -252,41 +358,206 @@ class Step:
         values = {name: self._session.read_state(name) for name, _, _ in self._captured.model.parameters}
         self._captured.model.write(str(path), values)
 
-    def _trained(self):
-        """The names of the parameters that the optimizer changes."""
+    def _names_of_trained(self):
+        """The names of the parameters that the optimizer changes, or whose hooks see a gradient."""
         held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        return {name for name, p in self.model.named_parameters() if p.requires_grad and id(p) in held}
+        return {name for name, p in self.model.named_parameters()
+                if p.requires_grad and (id(p) in held or any(hooks_of(p, HOOKS_OF_PARAMETERS)))}
 
     def _updated(self):
         """Those of them of which the loss depends."""
-        return self._trained() & {name for name, _, is_trained in self._captured.model.parameters if is_trained}
+        return self._trained & {name for name, _, is_trained in self._captured.model.parameters if is_trained}
+
+    def _follow(self, batch):
+        """Captures the module if it carries something else than at its capture, and takes values that were written by hand."""
+        if self._own is not None:
+            return
+        if self._session is None:
+            self._begin(batch)
+            return
+        shapes = [tensor.shape for tensor in batch]
+        if self._update is None and (is_power_of_two(self._calls) or self._unwritten == 0):
+            self._take_written_values(thorough=True)
+        if self._shapes != shapes or not self._fingerprint.is_untouched():
+            if self._update is None:
+                self._take_written_values(thorough=False)
+            if not self._is_as_captured(batch):
+                self._capture_again(batch)
+            self._shapes = shapes
+        if self._update is None and self._own is None:
+            reason = self._changed_options()
+            if reason is not None:
+                self._write_module()
+                self._let_pytorch_update(reason)
+                self._session = self._new_session(len(batch[0]))
+        if shapes[0][0] == 1 and not self._one_is_checked and self._external is None and self._own is None:
+            self._check_one_sample(batch)
+
+    def _take_written_values(self, thorough):
+        """Takes what somebody wrote into the module since it had the values of the session. thorough: as Fingerprint has it."""
+        written = self._fingerprint.written(thorough)
+        if written is None:
+            return
+        if self._unwritten:
+            raise Refusal(f"{written} of the module was changed, but the module did not have the values of the last step; call sync() "
+                          "before such a change, or load() after one that replaces all values")
+        self.load()
+
+    def _is_as_captured(self, batch):
+        """Whether the module and such a batch are what was captured."""
+        if self._forms is not None and forms_of(batch) != self._forms:
+            return False
+        if not self._fingerprint.is_same(self._modes_matter()):
+            return False
+        if not self._fingerprint.numbers_differ():
+            return True
+        if self._recording is None:
+            return False
+        try:
+            self._require_same_operations()
+        except Refusal:
+            return False
+        self._fingerprint.ignore_numbers()
+        return True
+
+    def _capture_again(self, batch):
+        """Another capture for what the module carries now; an earlier one, if it was the same."""
+        if self._unwritten:
+            self._write_module()
+        before = {name: getattr(self, name) for name in OF_A_CAPTURE}
+        self._parked[self._forms, self._fingerprint.key] = before
+        parked = self._parked.get((forms_of(batch), Fingerprint(self.model, self.optimizer).key))
+        try:
+            if parked is not None:
+                self._put(parked)
+                self.load()
+            elif len(self._parked) < MOST_CAPTURES:
+                self._forget_capture()
+                self._begin(batch)
+                if self._own is not None:
+                    self._own.evaluate(batch)  # which fails if the batch is wrong
+            else:
+                self._let_pytorch_compute_after(Refusal(
+                    f"the module was captured {MOST_CAPTURES} times, for other modes, parameters, numbers, or extents of the batch than "
+                    "axis 0"), batch)
+        except Exception as error:
+            self._own = None
+            self._put(before)
+            if isinstance(error, _native.Error) or forms_of(batch) == self._forms:
+                raise
+            raise Refusal(f"a batch of {forms_of(batch)} cannot be computed, and the first had {self._forms}: "
+                          f"{error}") from error
+
+    def _put(self, parts):
+        for name, value in parts.items():
+            setattr(self, name, value)
+
+    def _forget_capture(self):
+        for name in OF_A_CAPTURE:
+            setattr(self, name, None)
+
+    def _modes_matter(self):
+        return not (self._captured.same_in_evaluation and self._fingerprint.is_of_one_mode)
+
+    def _check_one_sample(self, batch):
+        """PyTorch's export takes every number of samples for more than one."""
+        if self._unwritten:
+            self._write_module()
+            self._fingerprint.note_values()
+        try:
+            require_equal(self._programs, batch, arrays_of, self._threads)
+        except ValueError:
+            pass  # a batch norm has a single value in a channel, which the step refuses
+        except Refusal as reason:
+            self._let_pytorch_compute_after(Refusal(f"the module computes something else for a single sample: {reason}"), batch)
+        self._one_is_checked = True
+
+    def _let_pytorch_compute_after(self, reason, batch):
+        """From now on, although Telar could compute the module before."""
+        if self.engine == "telar" or not _native.shares_batches(self.strategy):
+            raise reason
+        self._forget_capture()
+        self._let_pytorch_compute(batch, reason)
+        if self._own is None:
+            self._make_session(batch)
 
     def _begin(self, batch):
-        trained = self._trained()
-        if not trained:
+        self._trained = self._names_of_trained()
+        if not self._trained:
             raise Refusal("the optimizer has no parameter of the module that requires a gradient")
+        self._example = batch
         if self.engine != "torch":
             try:
-                self._capture(batch, trained)
+                self._capture(batch)
             except Refusal as reason:
                 if self.engine == "telar" or not _native.shares_batches(self.strategy):
                     raise
-                warnings.warn(f"PyTorch computes the module, because Telar cannot: {reason}", stacklevel=3)
-        if self._captured is None:
-            if self._bf16:
-                raise Refusal("PyTorch computes the module, so its precision is PyTorch's; use torch.autocast in the module")
-            workers = _native.workers(self.strategy, self.options)
-            if _native.uses_servers(self.strategy):
-                workers = max(2, workers)  # each has its own part of the samples
-            threads = max(1, (self._threads or len(os.sched_getaffinity(0))) // workers) if workers > 1 else self._threads
-            self._external = External(self.model, self.loss, batch, trained, workers, threads)
-            self._captured = self._external.captured
+                self._let_pytorch_compute(batch, reason)
+        else:
+            self._let_pytorch_compute(batch)
+        if self._own is None:
+            self._make_session(batch)
+
+    def _make_session(self, batch):
+        self._take_options()
         self._session = self._new_session(len(batch[0]))
-        if self._step:
+        if self._step or self._calls:
             self.load()
+
+    def _take_options(self):
+        """Reads what the optimizer is: one that Telar has, or PyTorch's own."""
+        updated = self._updated()
+        named = {name: p for name, p in self.model.named_parameters() if name in updated}
+        reason = self._pytorch_updates or optimizers.reason_for_pytorch(self.optimizer, named)
+        if reason is None:
+            self._groups = optimizers.groups_of(self.optimizer)
+            self._option_keys = optimizers.option_keys(self.optimizer)
+            self._options_at_first = optimizers.raw_options(self.optimizer, self._option_keys)
+            self._rates = optimizers.Rates(self._groups)
+            self._step = optimizers.steps_of(self.optimizer) or self._step
+        else:
+            self._let_pytorch_update(reason)
+
+    def _changed_options(self):
+        """Why Telar's optimizer cannot make this step, or None."""
+        try:
+            if optimizers.raw_options(self.optimizer, self._option_keys) != self._options_at_first:
+                return ("an option of the optimizer has changed since the Step was made, as the momentum does under OneCycleLR "
+                        "without cycle_momentum=False; Telar's optimizer keeps its options, only the learning rate is read")
+            self._rates.now(self.optimizer)
+        except Refusal as reason:
+            return str(reason)
+        return None
+
+    def _let_pytorch_update(self, reason):
+        if self.engine == "telar" or _native.uses_servers(self.strategy):
+            raise Refusal(reason)
+        if self._pytorch_updates is None and self.engine == "auto":
+            warnings.warn(f"PyTorch's own optimizer makes the updates, of Telar's gradients: {reason}", stacklevel=5)
+        self._pytorch_updates = reason
+        self._update = optimizers.PyTorchsUpdate(self.optimizer, self._clip_norm)
+
+    def _let_pytorch_compute(self, batch, reason=None):
+        if reason is not None:
+            warnings.warn(f"PyTorch computes the module, because Telar cannot: {reason}", stacklevel=5)
+        if self._bf16:
+            raise Refusal("PyTorch computes the module, so its precision is PyTorch's; use torch.autocast in the module")
+        workers = _native.workers(self.strategy, self.options)
+        if workers == 1 and not _native.uses_servers(self.strategy):
+            self._own = Own(self.model, self.loss, self.optimizer, self._clip_norm, self._threads)
+            return
+        if _native.uses_servers(self.strategy):
+            workers = max(2, workers)  # each has its own part of the samples
+        threads = max(1, (self._threads or len(os.sched_getaffinity(0))) // workers)
+        self._external = External(self.model, self.loss, batch, self._names_of_trained(), workers, threads)
+        self._captured, self._trained = self._external.captured, self._names_of_trained()
+        self._fingerprint = Fingerprint(self.model, self.optimizer)
 
     def _new_session(self, size):
         """For batches of about this size. The parameters have the values of the capture."""
+        if self._update is not None:
+            return _native.Session(self._captured.model, size, "sgd", {}, self.strategy, self.options, 0.0, self._bf16, self._threads,
+                                   self._seed, [], self._servers)
         name = optimizers.form_of(self.optimizer).name
         held, trained = self._captured.tensors, self._updated()
         groups = [([parameter for parameter in trained if id(held[parameter]) in group.members], group.options, multiple)
@@ -294,14 +565,26 @@ class Step:
         return _native.Session(self._captured.model, size, name, self._groups[0].options, self.strategy, self.options,
                                self._clip_norm, self._bf16, self._threads, self._seed, groups, self._servers)
 
-    def _capture(self, batch, trained):
-        programs = Capture(self.model, self.loss, batch, trained, _native.uses_servers(self.strategy))
+    def _capture(self, batch):
+        require_nothing_attached(self.model)
+        programs = Capture(self.model, self.loss, batch, self._trained, _native.uses_servers(self.strategy))
         captured = programs.model()
         recording = None
         if self._check:
             require_equal(programs, batch, arrays_of, self._threads)
+        require_own_backward_of_none(self.model, self.loss, batch)
+        if self._check:
             recording = Recording(self.model, self.loss, programs.batch)
         self._captured, self._programs, self._recording = captured, programs, recording
+        self._fingerprint = Fingerprint(self.model, self.optimizer)
+        self._one_is_checked, self._forms = len(batch[0]) == 1, forms_of(batch)
+
+    def _ids_of_noise(self, batch):
+        """Other ids than in all evaluations before, by which evaluation draws its numbers, if it draws any."""
+        if not self._captured.draws or self._external:
+            return {}
+        self._evaluated += len(batch[0])
+        return {"samples": numpy.arange(self._evaluated - len(batch[0]), self._evaluated)}
 
     def _computed(self, batch, compute):
         """What compute(arrays) gives for a batch, of which the first may have labels that the loss ignores."""
@@ -326,13 +609,15 @@ class Step:
         return self._external.arrays(batch)
 
     def _require_known_modes(self):
-        if not self._captured.same_in_evaluation and not self.model.training:
+        if not self.model.training and (self._own is not None or self._modes_matter()):
             raise Refusal(f"{type(self.model).__name__} is in evaluation mode, in which its dropout and batch norm do nothing or "
                           "something else; a step trains: call train() of the module before it")
 
     def _require_begun(self):
-        if self._session is None:
+        if not self.has_begun:
             raise Refusal("no step has been made; the module is captured at the first one")
+        if self._update is not None:
+            self._write_session()
 
 
 def arrays_of(captured, batch):
@@ -349,3 +634,12 @@ def arrays_of(captured, batch):
 def numbers(tensor):
     """A float32 array of at least one axis."""
     return numpy.atleast_1d(tensor.detach().to("cpu", torch.float32).contiguous().numpy())
+
+
+def forms_of(batch):
+    """The types of a batch's tensors, and their extents without that of the samples."""
+    return tuple((tensor.dtype, tensor.shape[1:]) for tensor in batch if isinstance(tensor, torch.Tensor))
+
+
+def is_power_of_two(number):
+    return number > 0 and number & (number - 1) == 0
