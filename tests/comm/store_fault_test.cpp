@@ -127,6 +127,24 @@ TEST_F(StoreFaults, AKilledServerKnowsHowManyUpdatesItHasLost) {
   EXPECT_EQ(coordinator.losses(), (StoreLosses{.restarts = 2, .updates = 9}));
 }
 
+/// A push whose answer was lost with the server is sent again.
+TEST_F(StoreFaults, ARestartedServerAppliesEachPieceOfWorkOnce) {
+  std::string address = "127.0.0.1:0";
+  for (const auto& [work, expected] :
+       {std::pair(7, 1), std::pair(7, 1), std::pair(9, 2), std::pair(8, 3), std::pair(9, 3)}) {
+    const auto server = serve(address, folder_);
+    address = server->address();
+    const auto client = attached(*server, kFaultFloats);
+    fill(*client, -1);
+    StoreExchange exchange = whole(*client);
+    exchange.work = work;
+    client->start(exchange);
+    client->finish();
+    EXPECT_EQ(client->incoming()[0], expected) << "work " << work;
+    EXPECT_EQ(client->incoming()[kFaultFloats - 1], expected) << "work " << work;
+  }
+}
+
 TEST_F(StoreFaults, AServerThatWasTakenOverRefusesTheMembersOfBefore) {
   const auto server = serve();
   const auto take_over = [&] {
