@@ -8,6 +8,7 @@
 #include "io/temp_folder.h"
 #include "store_fixture.h"
 #include "support/sentences.h"
+#include "telar/comm/store/held_store.h"
 
 namespace telar {
 namespace {
@@ -143,6 +144,24 @@ TEST_F(StoreFaults, ARestartedServerAppliesEachPieceOfWorkOnce) {
     EXPECT_EQ(client->incoming()[0], expected) << "work " << work;
     EXPECT_EQ(client->incoming()[kFaultFloats - 1], expected) << "work " << work;
   }
+}
+
+TEST_F(StoreFaults, SnapshotsFollowTheLoad) {
+  EXPECT_DOUBLE_EQ(snapshot_pause(5, 0.01), 0.98) << "a kill costs 1 s";
+  EXPECT_DOUBLE_EQ(snapshot_pause(500, 0.01), 4.98) << "1 % of the run";
+  EXPECT_DOUBLE_EQ(snapshot_pause(50'000, 0.01), 9.98) << "at most 10 s";
+  EXPECT_DOUBLE_EQ(snapshot_pause(5, 0.1), 4.9) << "2 % of the time";
+  StoreServerOptions options = server_options("127.0.0.1:0", folder_);
+  options.snapshot_seconds = StoreServerOptions().snapshot_seconds;
+  const StoreServer server(options);
+  const auto client = attached(server, kFaultFloats);
+  push_once(*client, -1);
+  client->finish();
+  const auto written = [&] { return std::filesystem::last_write_time(folder_ / "store.snapshot"); };
+  const auto first = written();
+  for (int i = 0; i < 60 && written() == first; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_GT(written(), first);
 }
 
 TEST_F(StoreFaults, AServerThatWasTakenOverRefusesTheMembersOfBefore) {
