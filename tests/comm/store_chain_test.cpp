@@ -23,7 +23,14 @@ constexpr int kSteps = 150;
 constexpr int64_t kOtherWork = 1000;
 
 /// What a defect would do to the protocol.
-enum class Mutant { none, answers_before_the_tail, no_generation_check, works_stay_behind };
+enum class Mutant {
+  none,
+  answers_before_the_tail,
+  no_generation_check,
+  works_stay_behind,
+  keeps_what_it_had,    ///< a server that was left out and comes back
+  tells_before_storing  ///< the coordinator
+};
 
 /// The values of a block: how often each piece of work was applied.
 using Counts = std::array<uint8_t, kWorks + 1>;
@@ -155,15 +162,21 @@ class History {
   }
 
   void perform_keeper() {
+    const bool late = mutant_ == Mutant::tells_before_storing;
+    const StoreChain before = record_;
     for (ChainKeeper::Action& action : keeper_->take_actions()) {
       if (const auto* record = std::get_if<ChainKeeper::Record>(&action)) {
         record_ = record->chain;
-        if (!healing_ && dice_.below(20) == 0) return lose_coordinator();
+        if (!late && !healing_ && dice_.below(20) == 0) return lose_coordinator();
         continue;
       }
       const auto& configure = std::get<ChainKeeper::Configure>(action);
       const size_t to = slot_of(configure.to);
       if (to < kSlots && servers_[to].registered) servers_[to].from_coordinator.push_back(configure.chain);
+    }
+    if (late && !healing_ && dice_.below(20) == 0) {
+      record_ = before;
+      lose_coordinator();
     }
   }
 
@@ -195,7 +208,9 @@ class History {
   void deliver_of_coordinator(size_t own) {
     Server& server = servers_[own];
     if (!server.from_coordinator.empty() && !server.stopped) {
-      server.block.configure(take_first(server.from_coordinator));
+      StoreChain chain = take_first(server.from_coordinator);
+      if (mutant_ == Mutant::keeps_what_it_had) chain.joins_since = 0;
+      server.block.configure(chain);
       perform(own);
     } else if (!server.to_coordinator.empty() && keeper_) {
       ChainedBlock::Report report = take_first(server.to_coordinator);
@@ -242,8 +257,7 @@ class History {
 
   static void disconnect(Server& server) {
     server.registered = false;
-    server.from_coordinator.clear();
-    server.to_coordinator.clear();
+    server.to_coordinator.clear();  // the coordinator's last words still arrive
   }
 
   void cut(size_t one, size_t other) {
@@ -400,7 +414,8 @@ TEST(StoreChain, NothingAnsweredIsLostOrAppliedTwice) {
 
 TEST(StoreChain, DefectsAreFound) {
   for (const Mutant mutant :
-       {Mutant::answers_before_the_tail, Mutant::no_generation_check, Mutant::works_stay_behind}) {
+       {Mutant::answers_before_the_tail, Mutant::no_generation_check, Mutant::works_stay_behind,
+        Mutant::keeps_what_it_had, Mutant::tells_before_storing}) {
     const std::optional<std::string> wrong = first_wrong(20'000, mutant);
     EXPECT_TRUE(wrong.has_value()) << "mutant " << static_cast<int>(mutant);
     if (wrong) RecordProperty("mutant_" + std::to_string(static_cast<int>(mutant)), *wrong);

@@ -128,21 +128,28 @@ TEST_F(StoreFaults, AKilledServerKnowsHowManyUpdatesItHasLost) {
   EXPECT_EQ(coordinator.losses(), (StoreLosses{.restarts = 2, .updates = 9}));
 }
 
-/// A push whose answer was lost with the server is sent again.
+/// A push whose answer was lost with the server is sent again, and a round of which not everybody has heard
+/// is repeated.
 TEST_F(StoreFaults, ARestartedServerAppliesEachPieceOfWorkOnce) {
-  std::string address = "127.0.0.1:0";
-  for (const auto& [work, expected] :
-       {std::pair(7, 1), std::pair(7, 1), std::pair(9, 2), std::pair(8, 3), std::pair(9, 3)}) {
-    const auto server = serve(address, folder_);
-    address = server->address();
-    const auto client = attached(*server, kFaultFloats);
-    fill(*client, -1);
-    StoreExchange exchange = whole(*client);
-    exchange.work = work;
-    client->start(exchange);
-    client->finish();
-    EXPECT_EQ(client->incoming()[0], expected) << "work " << work;
-    EXPECT_EQ(client->incoming()[kFaultFloats - 1], expected) << "work " << work;
+  struct Pushed {
+    int64_t work;
+    int64_t round;
+    float expected;
+  };
+  for (const bool in_rounds : {false, true}) {
+    std::filesystem::remove_all(folder_);
+    for (const Pushed& push : {Pushed{7, 1, 1}, {7, 1, 1}, {7, 2, 1}, {9, 3, 2}, {8, 4, 3}, {9, 5, 3}}) {
+      const auto server = serve("127.0.0.1:0", folder_);
+      const auto client = attached(*server, kFaultFloats);
+      fill(*client, -1);
+      StoreExchange exchange = whole(*client);
+      exchange.work = push.work;
+      if (in_rounds) exchange.round = StoreRound{.number = push.round, .members = {1}};
+      client->start(exchange);
+      EXPECT_FALSE(client->finish().late) << "work " << push.work;
+      EXPECT_EQ(client->incoming()[0], push.expected) << "work " << push.work;
+      EXPECT_EQ(client->incoming()[kFaultFloats - 1], push.expected) << "work " << push.work;
+    }
   }
 }
 
