@@ -153,6 +153,29 @@ TEST_F(StoreFaults, ARestartedServerAppliesEachPieceOfWorkOnce) {
   }
 }
 
+TEST_F(StoreFaults, SnapshotsThatCannotBeSavedAreReportedOnce) {
+  StoreServerOptions options = server_options("127.0.0.1:0", folder_);
+  options.snapshot_seconds = 0.02;
+  const StoreServer server(options);
+  const auto in_the_way = folder_ / fmt::format("store.snapshot.tmp-{}", getpid());
+  std::filesystem::create_directories(in_the_way);
+  const auto client = attached(server, 64);
+  const auto push = [&] {
+    push_once(*client, -1);
+    client->finish();
+  };
+  for (int i = 0; i < 10; ++i) {
+    push();
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+  const std::string sentence = "The snapshot could not be saved";
+  EXPECT_TRUE(log_.hears(sentence)) << log_.all();
+  EXPECT_EQ(log_.all().find(sentence), log_.all().rfind(sentence)) << log_.all();
+  std::filesystem::remove(in_the_way);
+  push();
+  EXPECT_TRUE(log_.hears("Snapshots are saved again")) << log_.all();
+}
+
 TEST_F(StoreFaults, SnapshotsFollowTheLoad) {
   EXPECT_DOUBLE_EQ(snapshot_pause(5, 0.01), 0.98) << "a kill costs 1 s";
   EXPECT_DOUBLE_EQ(snapshot_pause(500, 0.01), 4.98) << "1 % of the run";

@@ -131,15 +131,19 @@ void HeldStore::save() {
 
 void HeldStore::save_now() {
   if (options_.snapshots.empty()) return;
+  const StoreClock::time_point begin = StoreClock::now();
   try {
     const uint64_t updates = blocks_->updates();
-    const StoreClock::time_point begin = StoreClock::now();
     save_snapshot(options_.snapshots, identity_, *blocks_);
-    saving_seconds_ = seconds_since(begin);
     saved_ = updates;
+    if (std::exchange(failed_, false)) say("Snapshots are saved again");
   } catch (const std::exception& error) {
-    say(fmt::format("The snapshot could not be saved ({}); the training continues", as_error(error).what()));
+    if (!std::exchange(failed_, true))
+      say(fmt::format(
+          "The snapshot could not be saved ({}); the training continues, and further attempts follow",
+          as_error(error).what()));
   }
+  saving_seconds_ = seconds_since(begin);
 }
 
 double HeldStore::pause() {

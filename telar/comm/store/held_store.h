@@ -88,6 +88,7 @@ class HeldStore {
   bool begun_ = false;
   uint64_t saved_ = 0;
   double saving_seconds_ = 0;  ///< that the last snapshot took
+  bool failed_ = false;        ///< it could not be saved
   std::thread saver_;
 };
 
