@@ -35,7 +35,7 @@ inline std::string sealed_snapshot(std::span<const uint8_t> input) {
   const size_t wanted = input[0] | static_cast<size_t>(input[1]) << 8U;
   const auto rest = input.subspan(2);
   const uint64_t length = std::min(wanted, rest.size());
-  std::string bytes = "TELARSTORE 2\n";
+  std::string bytes = "TELARSTORE 3\n";
   Checksum checksum;
   const auto add = [&](const void* data, size_t size) {
     checksum.add({static_cast<const std::byte*>(data), size});

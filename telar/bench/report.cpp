@@ -95,6 +95,13 @@ void name_apart(std::vector<Run>& runs) {
     if (count[run.name] > 1) run.name = run.folder;
 }
 
+/// A warning says that the figures are not those of a whole training.
+std::string outcome_of(const Run& run) {
+  const std::string outcome = text_of(run.summary, "outcome", run.by_job ? "not ended" : "—");
+  const std::string warning = text_of(run.summary, "warning", "");
+  return warning.empty() ? outcome : outcome + "; warning: " + warning;
+}
+
 Json section_of_runs(const std::vector<Run>& runs) {
   Json table = {
       {"columns",
@@ -106,12 +113,12 @@ Json section_of_runs(const std::vector<Run>& runs) {
       {"rows", Json::array()}};
   for (const Run& run : runs) {
     const Json& s = run.summary;
-    table["rows"].push_back(
-        {run.name, text_of(s, "strategy", "—"), replicas_of(s),
-         text_of(s, "outcome", run.by_job ? "not ended" : "—"), number_of(s, "test_accuracy"),
-         number_of(s, "test_loss"), number_of(s, "images_per_second"), number_of(s, "step_ms_median"),
-         number_of(s, "seconds"), scaled(number_of(s, "peak_memory_bytes"), 1e-6), number_of(s, "staleness"),
-         number_of(s, "epochs"), number_of(s, "best_validation_loss")});
+    table["rows"].push_back({run.name, text_of(s, "strategy", "—"), replicas_of(s), outcome_of(run),
+                             number_of(s, "test_accuracy"), number_of(s, "test_loss"),
+                             number_of(s, "images_per_second"), number_of(s, "step_ms_median"),
+                             number_of(s, "seconds"), scaled(number_of(s, "peak_memory_bytes"), 1e-6),
+                             number_of(s, "staleness"), number_of(s, "epochs"),
+                             number_of(s, "best_validation_loss")});
   }
   std::vector<std::pair<std::string, TrainingCurve>> curves;
   for (const Run& run : runs) curves.emplace_back(run.name, run.curve);

@@ -202,6 +202,9 @@ int train(const TrainArguments& arguments, bool profile, Processes* processes) {
   if (summary.outcome == FitOutcome::stopped && !quiet) {
     std::cout << "stopped; resume with: telar train " << summary.folder << " --resume" << std::endl;
   }
+  // Also with --quiet: the exit code does not tell.
+  if (const std::string warning = summary.losses ? losses_warning(*summary.losses) : ""; !warning.empty())
+    std::cerr << "warning: " << warning << std::endl;
   return code;
 }
 

@@ -27,8 +27,17 @@ class NumberSet {
     }
   }
 
+  /// First to last, neither overlapping nor adjoining.
+  const std::map<int64_t, int64_t>& ranges() const { return ranges_; }
+  /// Adds numbers after all others, and after a gap. Returns false, and changes nothing, if they are not.
+  bool append(int64_t first, int64_t last) {
+    if (first > last || (!ranges_.empty() && first <= ranges_.rbegin()->second + 1)) return false;
+    ranges_.emplace(first, last);
+    return true;
+  }
+
  private:
-  std::map<int64_t, int64_t> ranges_;  ///< first to last, neither overlapping nor adjoining
+  std::map<int64_t, int64_t> ranges_;
 };
 
 }  // namespace telar

@@ -384,7 +384,8 @@ std::optional<int64_t> ClusterRun::wanted() const {
 }
 
 RunLosses ClusterRun::losses() const {
-  RunLosses losses{.servers = {}, .workers = coordinator_->losses()};
+  RunLosses losses{
+      .servers = {}, .workers = coordinator_->losses(), .updates = updates_after(program_, staleness_count_)};
   for (const auto& client : clients_) losses.servers.push_back(client->losses());
   return losses;
 }

@@ -140,7 +140,7 @@ struct StrategyJob {
   // Strategies with parameter servers only:
   int64_t servers = 1;
   std::vector<std::string> server_addresses;
-  double snapshot_seconds = 10;
+  double snapshot_seconds = 0;
   bool shared_memory = true;
 };
 

@@ -1,6 +1,7 @@
 #include "telar/train/run_losses.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace telar {
 
@@ -31,6 +32,18 @@ std::string losses_text(const RunLosses& losses) {
                         counted(losses.workers.members, "worker"), counted(losses.workers.parts, "part"));
   }
   return text;
+}
+
+std::string losses_warning(const RunLosses& losses) {
+  std::vector<std::string> servers;
+  for (size_t s = 0; s < losses.servers.size(); ++s) {
+    const StoreLosses& server = losses.servers[s];
+    if (server.unknown > 0 || 10 * server.updates > losses.updates)
+      servers.push_back(
+          fmt::format("parameter server {} has lost {} of {}", s, updates_text(server), losses.updates));
+  }
+  if (servers.empty()) return {};
+  return fmt::format("{}: the result is not that of a whole training", fmt::join(servers, ", "));
 }
 
 }  // namespace telar

@@ -27,6 +27,7 @@ nlohmann::ordered_json json_of(const RunLosses& losses) {
     updates.push_back(server.unknown > 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(server.updates));
   }
   return {{"server_restarts", restarts},
+          {"updates", losses.updates},
           {"lost_updates", updates},
           {"lost_workers", losses.workers.members},
           {"repeated_parts", losses.workers.parts}};
@@ -53,6 +54,7 @@ std::string to_json(const RunSummary& summary) {
                     : summary.stopped_early                  ? "stopped early"
                                                              : "finished";
   json["why"] = summary.why;
+  json["warning"] = summary.losses ? losses_warning(*summary.losses) : "";
   add_means(json, "test", summary.metrics, summary.test);
   add_means(json, "train", summary.metrics, summary.train);
   add_means(json, "validation", summary.metrics, summary.validation);

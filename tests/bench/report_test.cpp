@@ -111,6 +111,9 @@ TEST(Report, ShowsAFolderOfPythonsFitAndNoReplicasOfAPipeline) {
   EXPECT_EQ(rows.at(0).at(3), "—");
   EXPECT_EQ(rows.at(1).at(2), nullptr);
   EXPECT_EQ(rows.at(1).at(3), "failed");
+  write_text(staged / "summary.json", R"({"outcome": "finished", "warning": "updates are lost"})");
+  EXPECT_EQ(data_of(report_page({staged}, "")).at("sections").at(0).at("tables").at(0).at("rows").at(0).at(3),
+            "finished; warning: updates are lost");
   EXPECT_EQ(rows.at(0).at(6), 50) << "samples/s";
   EXPECT_EQ(rows.at(0).at(8), 1) << "seconds";
 }

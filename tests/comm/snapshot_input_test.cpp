@@ -27,6 +27,7 @@ std::string snapshot_refusal(const std::string& bytes) {
 TEST(SnapshotInput, ReadsWholeSnapshots) {
   EXPECT_EQ(fuzz::read_snapshot(snapshot_seed("good")), 64U);
   EXPECT_EQ(fuzz::read_snapshot(snapshot_seed("two_segments")), 64U);
+  EXPECT_EQ(fuzz::read_snapshot(snapshot_seed("pieces_of_work")), 64U);
   EXPECT_EQ(fuzz::read_snapshot(snapshot_seed("not_a_number")), 64U) << "a server may hold infinities";
 }
 
@@ -36,6 +37,7 @@ TEST(SnapshotInput, EachInvalidSnapshotHasAnErrorMessage) {
       {"no_segments", "the segments of a block are wrong"},
       {"endless_segments", "the segments of a block are wrong"},
       {"negative_version", "the segments of a block are wrong"},
+      {"pieces_of_work_out_of_order", "the pieces of work of a block are wrong"},
       {"bytes_behind_the_end", "the checksum of block 0"},
       {"no_json", "parse error"},
       {"no_pieces", "key 'pieces' not found"},
@@ -58,7 +60,7 @@ TEST(SnapshotInput, AnotherOptimizerIsNoDamage) {
 
 TEST(SnapshotInput, NoDamagedSnapshotIsAccepted) {
   std::mt19937 random(11);
-  const std::string good = snapshot_seed("two_segments");
+  const std::string good = snapshot_seed("pieces_of_work");
   for (int i = 0; i < (test::kSanitized ? 3'000 : 10'000); ++i) {
     std::string bytes = good;
     switch (random() % 5) {

@@ -10,7 +10,7 @@ namespace telar {
 namespace {
 
 constexpr size_t kDamageFloats = 600'000;
-constexpr size_t kFormatDigit = 11;  // in "TELARSTORE 2"
+constexpr size_t kFormatDigit = 11;  // in "TELARSTORE 3"
 
 class StoreDamage : public StoreTest {
  protected:
@@ -126,10 +126,10 @@ TEST_F(StoreDamage, ASnapshotOfAnotherReleaseIsNotTakenForADamagedOne) {
   add_one(64);
   overwrite(newest_, 0, "TELARSTORE 9\n");
   const std::string sentence = refusal();
-  EXPECT_NE(sentence.find("has format 'TELARSTORE 9', but this release of telar reads 'TELARSTORE 2'"),
+  EXPECT_NE(sentence.find("has format 'TELARSTORE 9', but this release of telar reads 'TELARSTORE 3'"),
             std::string::npos)
       << sentence;
-  overwrite(newest_, 0, "TELARSTORE 2\n");
+  overwrite(newest_, 0, "TELARSTORE 3\n");
   EXPECT_EQ(add_one(64), 3);
   overwrite(newest_, 0, "TELARSTORE ?\n");
   EXPECT_EQ(add_one(64), 3) << "the snapshot before is used";
@@ -166,7 +166,7 @@ TEST_F(StoreDamage, NoByteOfASnapshotCanBeChanged) {
   for (size_t i = 0; i < good.size(); ++i) {
     overwrite(newest_, i, std::string(1, static_cast<char>(good[i] ^ 1)));
     const std::string sentence =
-        i == kFormatDigit ? "has format 'TELARSTORE 3'" : "is not a complete snapshot";
+        i == kFormatDigit ? "has format 'TELARSTORE 2'" : "is not a complete snapshot";
     EXPECT_NE(refusal().find(sentence), std::string::npos) << "byte " << i;
     overwrite(newest_, i, std::string(1, good[i]));
   }

@@ -8,6 +8,7 @@
 #include "io/temp_folder.h"
 #include "store_fixture.h"
 #include "support/sentences.h"
+#include "telar/comm/store/held_store.h"
 
 namespace telar {
 namespace {
@@ -125,6 +126,72 @@ TEST_F(StoreFaults, AKilledServerKnowsHowManyUpdatesItHasLost) {
   EXPECT_EQ(coordinator.losses(), (StoreLosses{.restarts = 1, .updates = 6}));
   kill(2);
   EXPECT_EQ(coordinator.losses(), (StoreLosses{.restarts = 2, .updates = 9}));
+}
+
+/// A push whose answer was lost with the server is sent again, and a round of which not everybody has heard
+/// is repeated.
+TEST_F(StoreFaults, ARestartedServerAppliesEachPieceOfWorkOnce) {
+  struct Pushed {
+    int64_t work;
+    int64_t round;
+    float expected;
+  };
+  for (const bool in_rounds : {false, true}) {
+    std::filesystem::remove_all(folder_);
+    for (const Pushed& push : {Pushed{7, 1, 1}, {7, 1, 1}, {7, 2, 1}, {9, 3, 2}, {8, 4, 3}, {9, 5, 3}}) {
+      const auto server = serve("127.0.0.1:0", folder_);
+      const auto client = attached(*server, kFaultFloats);
+      fill(*client, -1);
+      StoreExchange exchange = whole(*client);
+      exchange.work = push.work;
+      if (in_rounds) exchange.round = StoreRound{.number = push.round, .members = {1}};
+      client->start(exchange);
+      EXPECT_FALSE(client->finish().late) << "work " << push.work;
+      EXPECT_EQ(client->incoming()[0], push.expected) << "work " << push.work;
+      EXPECT_EQ(client->incoming()[kFaultFloats - 1], push.expected) << "work " << push.work;
+    }
+  }
+}
+
+TEST_F(StoreFaults, SnapshotsThatCannotBeSavedAreReportedOnce) {
+  StoreServerOptions options = server_options("127.0.0.1:0", folder_);
+  options.snapshot_seconds = 0.02;
+  const StoreServer server(options);
+  const auto in_the_way = folder_ / fmt::format("store.snapshot.tmp-{}", getpid());
+  std::filesystem::create_directories(in_the_way);
+  const auto client = attached(server, 64);
+  const auto push = [&] {
+    push_once(*client, -1);
+    client->finish();
+  };
+  for (int i = 0; i < 10; ++i) {
+    push();
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+  const std::string sentence = "The snapshot could not be saved";
+  EXPECT_TRUE(log_.hears(sentence)) << log_.all();
+  EXPECT_EQ(log_.all().find(sentence), log_.all().rfind(sentence)) << log_.all();
+  std::filesystem::remove(in_the_way);
+  push();
+  EXPECT_TRUE(log_.hears("Snapshots are saved again")) << log_.all();
+}
+
+TEST_F(StoreFaults, SnapshotsFollowTheLoad) {
+  EXPECT_DOUBLE_EQ(snapshot_pause(5, 0.01), 0.98) << "a kill costs 1 s";
+  EXPECT_DOUBLE_EQ(snapshot_pause(500, 0.01), 4.98) << "1 % of the run";
+  EXPECT_DOUBLE_EQ(snapshot_pause(50'000, 0.01), 9.98) << "at most 10 s";
+  EXPECT_DOUBLE_EQ(snapshot_pause(5, 0.1), 4.9) << "2 % of the time";
+  StoreServerOptions options = server_options("127.0.0.1:0", folder_);
+  options.snapshot_seconds = StoreServerOptions().snapshot_seconds;
+  const StoreServer server(options);
+  const auto client = attached(server, kFaultFloats);
+  push_once(*client, -1);
+  client->finish();
+  const auto written = [&] { return std::filesystem::last_write_time(folder_ / "store.snapshot"); };
+  const auto first = written();
+  for (int i = 0; i < 60 && written() == first; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_GT(written(), first);
 }
 
 TEST_F(StoreFaults, AServerThatWasTakenOverRefusesTheMembersOfBefore) {

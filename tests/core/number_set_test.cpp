@@ -33,5 +33,16 @@ TEST(NumberSet, HasWhatWasAddedInAnyOrder) {
   }
 }
 
+TEST(NumberSet, IsMadeOfItsRanges) {
+  NumberSet numbers;
+  for (const int64_t number : {3, 4, 9}) numbers.add(number);
+  NumberSet copy;
+  for (const auto& [first, last] : numbers.ranges()) EXPECT_TRUE(copy.append(first, last));
+  EXPECT_EQ(copy.ranges(), numbers.ranges());
+  EXPECT_FALSE(copy.append(10, 12)) << "without a gap";
+  EXPECT_FALSE(copy.append(12, 11));
+  EXPECT_EQ(copy.ranges(), numbers.ranges());
+}
+
 }  // namespace
 }  // namespace telar

@@ -222,6 +222,7 @@ TEST(Cluster, KilledProcessesAreCounted) {
   EXPECT_EQ(losses_text(*summary.losses), "") << "nothing was killed";
   const auto json = nlohmann::json::parse(to_json(summary)).at("losses");
   EXPECT_EQ(json.at("lost_updates"), (std::vector<int>{0, 0}));
+  EXPECT_EQ(json.at("updates"), summary.steps) << "one push for each step";
   EXPECT_EQ(json.at("lost_workers"), 0);
 
   const std::string text = losses_text({.servers = {{}, {.restarts = 6, .updates = 137}, {.restarts = 1}},
@@ -237,6 +238,24 @@ TEST(Cluster, KilledProcessesAreCounted) {
   known.losses = unknown;
   EXPECT_TRUE(nlohmann::json::parse(to_json(known)).at("losses").at("lost_updates").at(0).is_null());
   EXPECT_TRUE(test::says(text, "1 worker lost; others did the 3 parts of batches that they left"));
+}
+
+TEST(Cluster, ARunThatLostMoreThanATenthOfItsUpdatesWarns) {
+  const auto warning = [](const std::vector<StoreLosses>& servers) {
+    return losses_warning({.servers = servers, .workers = {}, .updates = 100});
+  };
+  EXPECT_EQ(warning({{}, {.restarts = 1, .updates = 10}}), "");
+  EXPECT_TRUE(test::says(warning({{}, {.restarts = 3, .updates = 11}}),
+                         "parameter server 1 has lost 11 updates of 100: the result is not"));
+  EXPECT_TRUE(test::says(warning({{.restarts = 1, .unknown = 1}}),
+                         "server 0 has lost an unknown number of updates of"));
+  RunSummary summary;
+  summary.losses = {.servers = {{.restarts = 3, .updates = 99}}, .workers = {}, .updates = 100};
+  const auto json = nlohmann::json::parse(to_json(summary));
+  EXPECT_TRUE(test::says(json.at("warning").get<std::string>(), "server 0 has lost 99 updates of 100"));
+  EXPECT_EQ(json.at("losses").at("updates"), 100);
+  summary.losses->servers.front().updates = 1;
+  EXPECT_EQ(nlohmann::json::parse(to_json(summary)).at("warning"), "");
 }
 
 TEST(Cluster, AnAddressForWorkersNeedsServersThatTheyCanReach) {

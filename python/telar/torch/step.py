@@ -532,6 +532,8 @@ class Step:
     def _let_pytorch_update(self, reason):
         if self.engine == "telar" or _native.uses_servers(self.strategy):
             raise Refusal(reason)
+        if _native.trains_alone(self.strategy, self.options):
+            raise Refusal(f"{reason}; and PyTorch has one optimizer, but each replica of {self.strategy} needs its own")
         if self._pytorch_updates is None and self.engine == "auto":
             warnings.warn(f"PyTorch's own optimizer makes the updates, of Telar's gradients: {reason}", stacklevel=5)
         self._pytorch_updates = reason

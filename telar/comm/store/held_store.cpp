@@ -14,7 +14,18 @@ std::chrono::nanoseconds nanoseconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
 }
 
+double seconds_since(StoreClock::time_point since) {
+  return std::chrono::duration<double>(StoreClock::now() - since).count();
+}
+
 }  // namespace
+
+double snapshot_pause(double running, double last) {
+  constexpr double kShareOfTime = 0.02;
+  // A kill during the next snapshot costs most: the updates since this one began.
+  const double lost = std::clamp(0.01 * running, 1.0, 10.0);
+  return std::max(lost - 2 * last, last / kShareOfTime - last);
+}
 
 HeldStore::HeldStore(HeldStoreOptions options)
     : options_(std::move(options)),
@@ -120,19 +131,34 @@ void HeldStore::save() {
 
 void HeldStore::save_now() {
   if (options_.snapshots.empty()) return;
+  const StoreClock::time_point begin = StoreClock::now();
   try {
     const uint64_t updates = blocks_->updates();
     save_snapshot(options_.snapshots, identity_, *blocks_);
     saved_ = updates;
+    if (std::exchange(failed_, false)) say("Snapshots are saved again");
   } catch (const std::exception& error) {
-    say(fmt::format("The snapshot could not be saved ({}); the training continues", as_error(error).what()));
+    if (!std::exchange(failed_, true))
+      say(fmt::format(
+          "The snapshot could not be saved ({}); the training continues, and further attempts follow",
+          as_error(error).what()));
   }
+  saving_seconds_ = seconds_since(begin);
+}
+
+double HeldStore::pause() {
+  if (options_.snapshot_seconds > 0) return options_.snapshot_seconds;
+  const std::lock_guard lock(saving_);
+  return snapshot_pause(seconds_since(start_), saving_seconds_);
 }
 
 void HeldStore::save_at_times() {
   std::unique_lock lock(mutex_);
   while (!ending_) {
-    changed_.wait_for(lock, nanoseconds(options_.snapshot_seconds), [&] { return ending_; });
+    lock.unlock();
+    const double pause = this->pause();
+    lock.lock();
+    changed_.wait_for(lock, nanoseconds(pause), [&] { return ending_; });
     if (ending_) return;
     lock.unlock();
     save();

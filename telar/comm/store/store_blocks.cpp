@@ -30,9 +30,7 @@ struct StoreBlocks::Block {
   std::condition_variable changed;
   std::vector<StoreSegment> segments;
   std::vector<std::shared_ptr<StoreSum>> sums;
-  /// By range, the works that were applied to it. A work is pushed again in the same ranges, because they
-  /// follow from the layout.
-  std::map<std::pair<size_t, size_t>, NumberSet> works;
+  StoreWorks works;
   std::map<std::pair<size_t, size_t>, std::set<int64_t>> discarded;  ///< rounds
 
   bool has(size_t begin, size_t end, int64_t work) const {
@@ -329,22 +327,25 @@ StoreBlocks::Copied StoreBlocks::copy(size_t block, std::span<float> memory) {
   for (size_t arena = 0; arena < arenas_.size(); ++arena)
     std::ranges::copy(arena_floats(arena).subspan(block * kBlockFloats, count),
                       memory.begin() + static_cast<ptrdiff_t>(arena * count));
-  return {.segments = blocks_[block]->segments, .floats = memory.first(arenas_.size() * count)};
+  return {.segments = blocks_[block]->segments,
+          .floats = memory.first(arenas_.size() * count),
+          .works = blocks_[block]->works};
 }
 
-bool StoreBlocks::restore(size_t block, std::vector<StoreSegment> segments, std::span<const float> floats) {
+bool StoreBlocks::restore(size_t block, Copied copied) {
   const size_t count = floats_of(block);
   size_t next = block * kBlockFloats;
-  for (const StoreSegment& segment : segments) {
+  for (const StoreSegment& segment : copied.segments) {
     if (segment.begin != next || segment.end <= next || segment.end % kRangeFloats != 0 ||
         segment.version < 0 || segment.version > kMostUpdates || segment.round < 0)
       return false;
     next = segment.end;
   }
   if (next != block * kBlockFloats + count) return false;
-  blocks_[block]->segments = std::move(segments);
+  blocks_[block]->segments = std::move(copied.segments);
+  blocks_[block]->works = std::move(copied.works);
   for (size_t arena = 0; arena < arenas_.size(); ++arena)
-    std::ranges::copy(floats.subspan(arena * count, count),
+    std::ranges::copy(copied.floats.subspan(arena * count, count),
                       arena_floats(arena).begin() + static_cast<ptrdiff_t>(block * kBlockFloats));
   return true;
 }

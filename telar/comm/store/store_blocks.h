@@ -16,6 +16,7 @@
 #include "telar/comm/store/store_members.h"
 #include "telar/comm/store/store_round.h"
 #include "telar/comm/store/store_update.h"
+#include "telar/comm/store/store_works.h"
 #include "telar/core/buffer.h"
 
 namespace telar {
@@ -123,11 +124,12 @@ class StoreBlocks {
   struct Copied {
     std::vector<StoreSegment> segments;
     std::span<const float> floats;  ///< of each arena, one after the other, in `memory`
+    StoreWorks works;
   };
   Copied copy(size_t block, std::span<float> memory);
   /// Writes a copy back, before the blocks are in use. Returns false if the segments do not make up the
   /// block.
-  bool restore(size_t block, std::vector<StoreSegment> segments, std::span<const float> floats);
+  bool restore(size_t block, Copied copied);
   uint64_t updates() const { return updates_; }
   /// Memory that these blocks and their sessions hold beside the arenas.
   StoreAccount& account() { return account_; }

@@ -13,9 +13,10 @@ namespace telar {
 struct StoreServerOptions {
   std::string listen = "127.0.0.1:0";  ///< port 0: any free port
   Security security;
-  std::string snapshots;          ///< folder for snapshots of the state, also read at the start; empty: none
-  double snapshot_seconds = 10;   ///< between two snapshots: the most that a crash can lose
-  double round_seconds = 5;       ///< silence after which a member is given up while others of its round wait
+  std::string snapshots;  ///< folder for snapshots of the state, also read at the start; empty: none
+  double snapshot_seconds =
+      0;                     ///< between two snapshots: the most that a crash can lose; 0: snapshot_pause()
+  double round_seconds = 5;  ///< silence after which a member is given up while others of its round wait
   double keepalive_seconds = 10;  ///< a member whose host is silent for twice this time has left
   bool shared_memory = true;      ///< offered to workers of this host
   StoreUpdateFactory make_update;

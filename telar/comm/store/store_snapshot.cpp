@@ -12,13 +12,29 @@
 namespace telar {
 namespace {
 
-constexpr std::string_view kMagic = "TELARSTORE 2\n";
+constexpr std::string_view kMagic = "TELARSTORE 3\n";
 constexpr std::string_view kMagicWord = "TELARSTORE ";
 constexpr char kName[] = "store.snapshot";
 constexpr char kPreviousName[] = "store.snapshot.previous";
 constexpr uint64_t kLongestText = uint64_t{1} << 30;
 
 static_assert(sizeof(StoreSegment) == 4 * sizeof(uint64_t));
+
+/// Pieces of work with successive numbers that were applied to a range.
+struct WorkRun {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+std::vector<WorkRun> runs_of(const StoreWorks& works) {
+  std::vector<WorkRun> runs;
+  for (const auto& [range, numbers] : works)
+    for (const auto& [first, last] : numbers.ranges())
+      runs.push_back({.begin = range.first, .end = range.second, .first = first, .last = last});
+  return runs;
+}
 
 template <typename T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -140,6 +156,10 @@ void save_snapshot(const std::string& folder, const StoreIdentity& identity, Sto
     file.write(bytes_of(count));
     file.write(std::as_bytes(std::span(copied.segments)));
     file.write(std::as_bytes(copied.floats));
+    const std::vector<WorkRun> runs = runs_of(copied.works);
+    const uint64_t run_count = runs.size();
+    file.write(bytes_of(run_count));
+    file.write(std::as_bytes(std::span(runs)));
     file.write_checksum();
   }
   keep_as_previous(path);
@@ -211,6 +231,20 @@ Error StoreSnapshot::damaged(const std::string& why) const {
       name_, why);
 }
 
+StoreWorks StoreSnapshot::read_works() {
+  uint64_t count = 0;
+  read(&count, sizeof(count));
+  if (count > left_ / sizeof(WorkRun)) throw damaged("it is too short");
+  StoreWorks works;
+  for (; count > 0; --count) {
+    WorkRun run;
+    read(&run, sizeof(run));
+    if (run.first <= 0 || run.last == INT64_MAX || !works[{run.begin, run.end}].append(run.first, run.last))
+      throw damaged("the pieces of work of a block are wrong");
+  }
+  return works;
+}
+
 void StoreSnapshot::read_into(StoreBlocks& blocks) {
   Buffer copy(blocks.arenas() * kBlockFloats * sizeof(float));
   for (size_t block = 0; block < blocks.blocks(); ++block) {
@@ -221,8 +255,10 @@ void StoreSnapshot::read_into(StoreBlocks& blocks) {
     read(segments.data(), count * sizeof(StoreSegment));
     const std::span<float> floats = copy.as<float>().first(blocks.arenas() * blocks.floats_of(block));
     read(floats.data(), floats.size_bytes());
+    StoreWorks works = read_works();
     read_checksum(fmt::format("block {}", block).c_str());
-    if (!blocks.restore(block, std::move(segments), floats))
+    if (!blocks.restore(block,
+                        {.segments = std::move(segments), .floats = floats, .works = std::move(works)}))
       throw damaged("the segments of a block are wrong");
   }
   if (left_ != 0) throw damaged(fmt::format("{} bytes follow its end", left_));

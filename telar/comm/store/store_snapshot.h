@@ -26,11 +26,12 @@ struct StoreIdentity {
 /// becomes FOLDER/store.snapshot.previous. It copies block by block, each block in a consistent state. Throws
 /// Error (run) if the file cannot be written.
 ///
-/// File format: "TELARSTORE 2\n"; the length of a JSON text (8 bytes) and the text: job, description, pieces,
+/// File format: "TELARSTORE 3\n"; the length of a JSON text (8 bytes) and the text: job, description, pieces,
 /// slots; a checksum; for each block the number of its segments (8 bytes), the segments (begin, end, version,
-/// round: 8 bytes each), its floats of each arena, and a checksum. A checksum (8 bytes, Checksum) covers all
-/// bytes before it, those of earlier checksums left out. It is not safetensors, whose header comes first:
-/// here, versions are only known when the block is written.
+/// round: 8 bytes each), its floats of each arena, the number of runs of pieces of work that were applied to
+/// it, the runs (begin and end of the range, first and last piece: 8 bytes each), and a checksum. A checksum
+/// (8 bytes, Checksum) covers all bytes before it, those of earlier checksums left out. It is not
+/// safetensors, whose header comes first: here, versions are only known when the block is written.
 void save_snapshot(const std::string& folder, const StoreIdentity& identity, StoreBlocks& blocks);
 
 /// Reads what save_snapshot has written. Every part is compared with its checksum before it is used.
@@ -51,6 +52,7 @@ class StoreSnapshot {
   void read_header();
   void read(void* out, size_t bytes);
   void read_checksum(const char* part);
+  StoreWorks read_works();
   Error damaged(const std::string& why) const;
 
   std::string name_;

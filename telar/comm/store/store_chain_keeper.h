@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "telar/comm/store/store_chain.h"
+
+namespace telar {
+
+/// The coordinator's decisions about one chain, without network, threads or clock: each call adds actions,
+/// which the caller performs in their order. Not thread-safe.
+///
+/// The record is the chain itself. It is stored before a server hears of it, so a coordinator that continues
+/// from the last record knows every generation that a server can know, and who has a whole copy. No
+/// generation is without a server that has one: if the only one is given up, it is waited for.
+class ChainKeeper {
+ public:
+  struct Record {  ///< to be stored durably before the next action
+    StoreChain chain;
+  };
+  struct Configure {
+    StoreServerId to = 0;
+    StoreChain chain;
+  };
+  using Action = std::variant<Record, Configure>;
+
+  /// `copies`: of the block, as long as there are as many servers. `recorded`: the last record, or none.
+  explicit ChainKeeper(size_t copies, StoreChain recorded = {})
+      : copies_(copies), chain_(std::move(recorded)) {}
+
+  /// This server alone has the block: at the start, or from a snapshot when all copies are lost.
+  void found(StoreServerId server);
+  /// The server has connected, also again.
+  void arrived(StoreServerId server);
+  /// The server is silent or gone. It may come back.
+  void given_up(StoreServerId server);
+  void reported(StoreServerId server, const ChainedBlock::Report& report);
+
+  std::vector<Action> take_actions() { return std::exchange(actions_, {}); }
+  const StoreChain& chain() const { return chain_; }
+
+ private:
+  bool joins(StoreServerId server) const { return chain_.joins_since > 0 && chain_.servers.back() == server; }
+  void settle();
+  void change(std::vector<StoreServerId> servers, int64_t joins_since);
+
+  size_t copies_;
+  StoreChain chain_;
+  std::set<StoreServerId> present_;
+  std::set<StoreServerId> given_up_;
+  std::vector<Action> actions_;
+};
+
+}  // namespace telar
