@@ -32,7 +32,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from torch_constructs import Halved, STEPS, eager  # noqa: E402: the folder must be on the path first
 
 STRATEGIES = [("single", {})] * 3 + [("mirrored", {"replicas": 2}), ("mirrored", {"replicas": 3}), ("sharded", {"replicas": 2}),
-                                    ("tensor", {"ways": 2, "split": "*=columns"}), ("pipeline", {"stages": 2})]
+                                    ("tensor", {"ways": 2, "split": ["*=columns"]}), ("pipeline", {"stages": 2})]
 
 
 class Residual(nn.Module):

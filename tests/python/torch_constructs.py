@@ -467,6 +467,22 @@ class Applied(nn.Module):
         return self.function.apply(self.layers(x))
 
 
+class Squared(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        context.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    def backward(context, gradient):
+        return 2 * gradient * context.saved_tensors[0]
+
+
+@construct
+def backward_that_is_the_derivative(make):
+    return looped(make, Applied(Squared))
+
+
 @construct(engine="torch")
 def backward_of_its_own(make):
     return looped(make, Applied(Halved))

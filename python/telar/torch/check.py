@@ -25,6 +25,7 @@ aten = torch.ops.aten
 BF16_ERROR = 3e-2  # of a loss whose products are in bf16
 FLOAT32 = 3  # times the error of PyTorch's own float32, where that is more
 ROUNDING = 2.0**-23  # of a number by float32
+SIZES = (0.03, 1.0, 30.0, 1000.0)  # of numbers for which a backward is compared with the derivative
 ROUNDINGS = 8  # changes of the parameters that are tried
 DROPOUTS = {torch.nn.functional.dropout, torch.nn.functional.dropout1d, torch.nn.functional.dropout2d,
             torch.nn.functional.dropout3d, torch.dropout, torch.dropout_, torch.feature_dropout}
@@ -113,15 +114,17 @@ def require_nothing_attached(model):
 
 def require_own_backward_of_none(model, loss, batch):
     """Raises Refusal for a backward that operations do not have, although the first batch may not show it."""
-    whole, seen = WithLoss(model, loss), []
-    with modes_kept(whole), untouched(whole), torch.enable_grad(), hooks_noted(seen):
+    whole, seen, calls = WithLoss(model, loss), [], {}
+    with modes_kept(whole), untouched(whole), torch.enable_grad(), hooks_noted(seen), functions_noted(calls):
         begin_training(whole)
         result, _ = whole(*batch)
     if seen:
         raise Refusal(f"the module or the loss calls {seen[0]} of a tensor, and a hook is not in a graph")
     for function in functions_of(result):
         own = getattr(type(function), "_forward_cls", None)
-        if own is not None and not own.__module__.startswith("torch."):
+        if own is None or own.__module__.startswith("torch."):
+            continue
+        if own not in calls or not all(is_derivative(own, arguments) for arguments in calls[own]):
             raise Refusal(f"{own.__name__} has a backward function of its own, which is not in a graph")
 
 
@@ -144,6 +147,56 @@ def hooks_noted(seen):
     finally:
         for name, function in before.items():
             setattr(torch.Tensor, name, function)
+
+
+@contextlib.contextmanager
+def functions_noted(calls):
+    """Notes the arguments with which functions that have a backward of their own are called meanwhile, by their classes."""
+    before = vars(torch.autograd.Function)["apply"]
+
+    def apply(own, *arguments, **keywords):
+        calls.setdefault(own, []).append(None if keywords else arguments)
+        return before.__func__(own, *arguments, **keywords)
+
+    torch.autograd.Function.apply = classmethod(apply)
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = before
+
+
+class Context:
+    """Takes what the forward of such a function keeps for its backward."""
+
+    def save_for_backward(self, *_):
+        pass
+
+    mark_non_differentiable = mark_dirty = set_materialize_grads = save_for_forward = save_for_backward
+
+
+def is_derivative(own, arguments):
+    """Whether the backward of such a function is the derivative of its operations: for numbers and gradients of several sizes."""
+    generator = torch.Generator().manual_seed(0)
+
+    def drawn(tensor, size):
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point():
+            return tensor
+        return (size * torch.randn(tensor.shape, generator=generator, dtype=torch.float64)).requires_grad_()
+
+    if arguments is None or own.setup_context is not torch.autograd.Function.setup_context:
+        return False
+    try:
+        for size in SIZES:
+            given = [drawn(argument, size) for argument in arguments]
+            inputs = [tensor for tensor in given if isinstance(tensor, torch.Tensor) and tensor.requires_grad]
+            results = own.apply(*given), own.forward(Context(), *given)
+            for gradient in (torch.randn(results[0].shape, generator=generator, dtype=torch.float64) * factor for factor in SIZES):
+                found, right = (torch.autograd.grad(result, inputs, gradient, retain_graph=True, materialize_grads=True) for result in results)
+                if not all(torch.allclose(a, b, 1e-4, 1e-6 * float(b.abs().max()), equal_nan=True) for a, b in zip(found, right)):
+                    return False
+    except (RuntimeError, TypeError, AttributeError, ValueError):
+        return False
+    return True
 
 
 def functions_of(result):
