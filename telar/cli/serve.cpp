@@ -75,7 +75,7 @@ void add_serve(Verb& program) {
               "Folder for snapshots; a restarted server continues from the last one");
   verb.option(
           "--snapshot-seconds", arguments->snapshot_seconds,
-          "Seconds between two snapshots; 0: 1 s, in longer runs 1 % of the time up to 10 s, and more if snapshots would take more than 2 % of the time")
+          "Seconds between two snapshots; 0: 1 s, in longer runs 1 % of the time up to 10 s, and more if snapshots would take more than 2 % of a processor or half of the disk")
       .show_default()
       .between(0.0, 1e6);
   verb.flag("--no-shared-memory", arguments->no_shared_memory,

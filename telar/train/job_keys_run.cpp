@@ -161,7 +161,7 @@ std::vector<JobKey> server_keys() {
           without_result(job_key(
               "strategy.snapshot_seconds", [](auto& job) -> auto& { return job.strategy.snapshot_seconds; },
               {.least = 0, .most = 1e6},
-              "Time between two snapshots of a server, and so the most that it can lose when it fails. 0: 1 s, in longer runs 1 % of the time up to 10 s, and more if snapshots would take more than 2 % of the time. (`telar serve` has its own option.)"))),
+              "Time between two snapshots of a server, and so the most that it can lose when it fails. 0: 1 s, in longer runs 1 % of the time up to 10 s, and more if snapshots would take more than 2 % of a processor or half of the disk. (`telar serve` has its own option.)"))),
       when(
           kStrategy, using_servers(),
           without_result(job_key(

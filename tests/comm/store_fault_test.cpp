@@ -177,10 +177,11 @@ TEST_F(StoreFaults, SnapshotsThatCannotBeSavedAreReportedOnce) {
 }
 
 TEST_F(StoreFaults, SnapshotsFollowTheLoad) {
-  EXPECT_DOUBLE_EQ(snapshot_pause(5, 0.01), 0.98) << "a kill costs 1 s";
-  EXPECT_DOUBLE_EQ(snapshot_pause(500, 0.01), 4.98) << "1 % of the run";
-  EXPECT_DOUBLE_EQ(snapshot_pause(50'000, 0.01), 9.98) << "at most 10 s";
-  EXPECT_DOUBLE_EQ(snapshot_pause(5, 0.1), 4.9) << "2 % of the time";
+  EXPECT_DOUBLE_EQ(snapshot_pause(5, 0.01, 0.01), 0.98) << "a kill costs 1 s";
+  EXPECT_DOUBLE_EQ(snapshot_pause(500, 0.01, 0.01), 4.98) << "1 % of the run";
+  EXPECT_DOUBLE_EQ(snapshot_pause(50'000, 0.01, 0.01), 9.98) << "at most 10 s";
+  EXPECT_DOUBLE_EQ(snapshot_pause(5, 0.1, 0.1), 4.9) << "2 % of a processor";
+  EXPECT_DOUBLE_EQ(snapshot_pause(5, 30, 0.1), 30) << "half of the disk";
   StoreServerOptions options = server_options("127.0.0.1:0", folder_);
   options.snapshot_seconds = StoreServerOptions().snapshot_seconds;
   const StoreServer server(options);

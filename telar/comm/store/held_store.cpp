@@ -1,6 +1,7 @@
 #include "telar/comm/store/held_store.h"
 
 #include <algorithm>
+#include <ctime>
 #include <utility>
 
 #include "telar/comm/printable.h"
@@ -18,13 +19,20 @@ double seconds_since(StoreClock::time_point since) {
   return std::chrono::duration<double>(StoreClock::now() - since).count();
 }
 
+/// Processor time of this thread.
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 }  // namespace
 
-double snapshot_pause(double running, double last) {
+double snapshot_pause(double running, double last, double work) {
   constexpr double kShareOfTime = 0.02;
   // A kill during the next snapshot costs most: the updates since this one began.
   const double lost = std::clamp(0.01 * running, 1.0, 10.0);
-  return std::max(lost - 2 * last, last / kShareOfTime - last);
+  return std::max({lost - 2 * last, work / kShareOfTime - last, last});
 }
 
 HeldStore::HeldStore(HeldStoreOptions options)
@@ -132,6 +140,7 @@ void HeldStore::save() {
 void HeldStore::save_now() {
   if (options_.snapshots.empty()) return;
   const StoreClock::time_point begin = StoreClock::now();
+  const double work_before = thread_seconds();
   try {
     const uint64_t updates = blocks_->updates();
     save_snapshot(options_.snapshots, identity_, *blocks_);
@@ -144,12 +153,13 @@ void HeldStore::save_now() {
           as_error(error).what()));
   }
   saving_seconds_ = seconds_since(begin);
+  saving_work_ = thread_seconds() - work_before;
 }
 
 double HeldStore::pause() {
   if (options_.snapshot_seconds > 0) return options_.snapshot_seconds;
   const std::lock_guard lock(saving_);
-  return snapshot_pause(seconds_since(start_), saving_seconds_);
+  return snapshot_pause(seconds_since(start_), saving_seconds_, saving_work_);
 }
 
 void HeldStore::save_at_times() {

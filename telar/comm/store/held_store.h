@@ -21,10 +21,11 @@ struct HeldStoreOptions {
   std::function<void(const std::string&)> say;  ///< gets log messages, from any thread; may be empty
 };
 
-/// The pause after a snapshot that took `last` seconds, on a server that has run for `running` seconds: a
-/// kill then costs at most 1 s of updates, in longer runs 1 % of the time up to 10 s. If that many snapshots
-/// would take more than 2 % of the time, they take 2 %.
-double snapshot_pause(double running, double last);
+/// The pause after a snapshot that took `last` seconds, `work` of them on a processor (the others wait for
+/// the disk), on a server that has run for `running` seconds. A kill then costs at most 1 s of updates, in
+/// longer runs 1 % of the time up to 10 s. If that many snapshots would take more than 2 % of a processor or
+/// half of the disk, they take that.
+double snapshot_pause(double running, double last, double work);
 
 /// What a parameter server holds, whatever connects its members to it: the pieces of one job, their state and
 /// update, in memory and in snapshots. Thread-safe.
@@ -88,6 +89,7 @@ class HeldStore {
   bool begun_ = false;
   uint64_t saved_ = 0;
   double saving_seconds_ = 0;  ///< that the last snapshot took
+  double saving_work_ = 0;     ///< of these, on a processor
   bool failed_ = false;        ///< it could not be saved
   std::thread saver_;
 };
