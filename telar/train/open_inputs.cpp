@@ -70,7 +70,7 @@ DatasetPtr open_raw(const Trained& trained, const std::string& path,
     const bool fractions = file.bytes_are_fractions;
     DatasetPtr data =
         type.inputs.open(std::move(file), type.name == own.name ? &trained.job.data.options : nullptr);
-    const bool file_fractions = type.name == own.name ? fractions : bool(type.bytes_are_fractions);
+    const bool file_fractions = type.name == own.name ? fractions : type.bytes_are_fractions != nullptr;
     const std::string warning = scale_warning(trained, path, fractions, file_fractions, data);
     if (note && !warning.empty()) note(warning);
     return data;

@@ -55,8 +55,10 @@ TEST(Pictures, HaveThePixelsThatPillowReads) {
       EXPECT_EQ(image.height, picture["height"].get<int64_t>()) << name;
       EXPECT_EQ(image.channels, channels) << name;
       ASSERT_EQ(image.pixels.size(), right.size()) << name;
+      const bool grey_of_16_bits = name.starts_with("grey_16") || name == "grey_alpha_16.png";
+      const int most = grey_of_16_bits ? 0 : 1;  // it is scaled by one rule, and rounded to the nearest
       for (size_t i = 0; i < right.size(); ++i)
-        ASSERT_LE(std::abs(image.pixels[i] - right[i]), 1) << name << ", " << channels << ", byte " << i;
+        ASSERT_LE(std::abs(image.pixels[i] - right[i]), most) << name << ", " << channels << ", byte " << i;
     }
   }
 }
