@@ -1513,6 +1513,38 @@ class Constructs(unittest.TestCase):
                     self.assertIsNone(error)
 
 
+class LocalSgd(unittest.TestCase):
+    """Replicas that train on their own, as modules that are averaged by hand."""
+
+    def check(self, make, **options):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 4))
+        nets = [copy.deepcopy(net) for _ in range(2)]
+        optimizers = [make(own) for own in nets]
+        step = tt.Step(net, nn.CrossEntropyLoss(), make(net), strategy="local_sgd", replicas=2, average_every=3, **options)
+        for number in range(1, 11):
+            x, y = torch.randn(16, 20), torch.randint(0, 4, (16,))
+            losses = [eager_step(own, nn.CrossEntropyLoss(), optimizer)(x[part], y[part])
+                      for own, optimizer, part in zip(nets, optimizers, (slice(0, 8), slice(8, 16)))]
+            self.assertAlmostEqual(step(x, y), sum(losses) / 2, places=5)
+            for own in zip(*(own.parameters() for own in nets)) if number % 3 == 0 else ():
+                mean = (own[0].data + own[1].data) / 2
+                for parameter in own:
+                    parameter.data.copy_(mean)
+        step.sync()
+        for found, a, b in zip(net.parameters(), *(own.parameters() for own in nets)):
+            torch.testing.assert_close(found, (a + b) / 2, rtol=1e-5, atol=1e-6)
+
+    def test_replicas_are_averaged(self):
+        for engine in ("telar", "torch"):
+            self.check(lambda net: torch.optim.SGD(net.parameters(), 0.1, momentum=0.9), engine=engine)
+            self.check(lambda net: torch.optim.Adam(net.parameters(), 0.01), engine=engine)
+
+    def test_each_needs_an_optimizer(self):
+        with self.assertRaisesRegex(telar.Error, "each replica of local_sgd needs its own"):
+            self.check(lambda net: torch.optim.NAdam(net.parameters(), 0.01))
+
+
 class Hostile(unittest.TestCase):
     """What is right, or refused with its reason."""
 
