@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <ranges>
 
 #include "telar/cli/options.h"
 #include "telar/cli/table.h"
@@ -147,7 +146,8 @@ std::string links_text(const Program& program) {
       out[link.first] += bytes;
       most = std::max(most, bytes);
     }
-    const double all = std::ranges::max(out | std::views::values);
+    double all = 0;
+    for (const auto& [process, bytes] : out) all = std::max(all, bytes);
     const std::string table =
         program.mesh.processes() <= kFew
             ? table_text(rows, 0)

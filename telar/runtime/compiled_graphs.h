@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <map>
 #include <memory>
 #include <span>
@@ -33,7 +32,9 @@ class CompiledGraphs {
 
     Use(Purpose what, size_t in = 0)  // NOLINT(google-explicit-constructor): the first or only one
         : purpose(what), phase(in) {}
-    auto operator<=>(const Use&) const = default;
+    bool operator<(const Use& other) const {
+      return std::tie(purpose, phase) < std::tie(other.purpose, other.phase);
+    }
   };
 
   /// `home`: the memory of the parameters named by `bindings`. `options`: the layouts of the parameters in it

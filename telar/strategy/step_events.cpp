@@ -74,7 +74,7 @@ class Recorder {
     } else if (kind == action::kExchangeMetrics || kind == action::kExchangeNorm ||
                kind == action::kWaitForAll) {
       if (kind == action::kExchangeNorm && trains_alone(schedule_)) return;
-      StepEvent& event = events_.emplace_back(Kind::meets, std::string(kind.name()), scheduled.group);
+      StepEvent& event = add({Kind::meets, std::string(kind.name()), scheduled.group});
       if (kind == action::kExchangeMetrics) event.sums = sizeof(float) * program_.metrics.size();
     } else if (kind == action::kAverageParameters) {
       for (size_t b = 0; b < program_.buckets.size(); ++b) start(b);
@@ -84,10 +84,14 @@ class Recorder {
     }
   }
 
+  StepEvent& add(StepEvent event) {
+    events_.push_back(std::move(event));
+    return events_.back();
+  }
+
   void start(size_t bucket) {
     if (bucket >= program_.buckets.size()) throw run_error("the program has no bucket {}", bucket);
-    StepEvent& event =
-        events_.emplace_back(Kind::starts, fmt::format("bucket {}", bucket), program_.buckets[bucket].group);
+    StepEvent& event = add({Kind::starts, fmt::format("bucket {}", bucket), program_.buckets[bucket].group});
     for (const std::string& name : program_.buckets[bucket].parameters) event.sums += kept_.at(name);
   }
 
@@ -100,9 +104,8 @@ class Recorder {
       if (node.op->effect() == Effect::sums_gradients) {
         start(static_cast<size_t>(node.attributes.integer("bucket")));
       } else {
-        StepEvent& event =
-            events_.emplace_back(Kind::meets, fmt::format("{} of layer '{}'", node.op->name(), node.scope),
-                                 node.attributes.text("group"));
+        StepEvent& event = add({Kind::meets, fmt::format("{} of layer '{}'", node.op->name(), node.scope),
+                                node.attributes.text("group")});
         add_bytes(graph, node, event);
       }
     }

@@ -31,9 +31,10 @@ const std::string kPrefix = "step-";
 /// The files of tensors of a session's checkpoint, in their order.
 std::vector<std::pair<std::string, std::vector<StateName>>> files_of(const Session& session) {
   std::vector<StateName> parameters = session.state_names();
-  const auto optimizer = std::ranges::stable_partition(parameters, &StateName::is_parameter);
-  std::vector<StateName> states(optimizer.begin(), optimizer.end());
-  parameters.erase(optimizer.begin(), optimizer.end());
+  const auto optimizer = std::stable_partition(parameters.begin(), parameters.end(),
+                                               [](const StateName& name) { return name.is_parameter(); });
+  std::vector<StateName> states(optimizer, parameters.end());
+  parameters.erase(optimizer, parameters.end());
   std::vector<std::pair<std::string, std::vector<StateName>>> files{{kModel, std::move(parameters)},
                                                                     {kOptimizer, std::move(states)}};
   if (auto own = session.states_of_workers(); !own.empty()) files.emplace_back(kWorkers, std::move(own));

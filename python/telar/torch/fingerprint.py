@@ -12,6 +12,7 @@ values. Its parts differ in how a change is found:
 - A write through `.data` or a NumPy view raises no version. It is found by a sum over the contents, where `thorough`.
 """
 
+import numpy
 import torch
 from torch.nn.modules import module as modules
 from torch.optim import optimizer as of_optimizers
@@ -153,7 +154,8 @@ def is_a_number(layer, name, value):
 def content_sum(tensor):
     """A number that changes with the contents of a tensor, whatever they are: a NaN has one, too."""
     data = tensor.detach()
-    return int(data.reshape(-1).contiguous().view(torch.uint8 if data.element_size() < 4 else torch.int32).sum())
+    words = data.reshape(-1).contiguous().view(torch.uint8 if data.element_size() < 4 else torch.int32)
+    return int(words.cpu().numpy().sum(dtype=numpy.int64))  # by this thread: PyTorch's sum would wake a team
 
 
 def carried(model, optimizer):
