@@ -7,6 +7,13 @@
 
 namespace telar {
 
+Option replicas_option() {
+  return {.name = "replicas",
+          .fallback = int64_t{2},
+          .rule = {.least = 1, .most = 1024},
+          .help = "Number of replicas in each process."};
+}
+
 Workers data_parallel_workers(const Attributes& options) {
   const int64_t replicas = options.integer("replicas");
   return {.count = replicas, .shares = replicas, .unequal = true};

@@ -10,6 +10,9 @@ namespace telar {
 
 /// What strategies have in common whose workers each process a share of every batch.
 
+/// The option `replicas`.
+Option replicas_option();
+
 /// Replicas of each process, by the option `replicas`, with shares that may differ.
 Workers data_parallel_workers(const Attributes& options);
 

@@ -25,12 +25,7 @@ void register_mirrored(StrategyRegistry& registry) {
       {.name = "mirrored",
        .summary = "replicas, each of which processes a share of every batch; they exchange gradients",
        .count = "replicas",
-       .options = {{.name = "replicas",
-                    .fallback = int64_t{2},
-                    .rule = {.least = 1, .most = 1024},
-                    .help = "Number of replicas in each process."},
-                   batch_norm_option(),
-                   bucket_option()},
+       .options = {replicas_option(), batch_norm_option(), bucket_option()},
        .workers = data_parallel_workers,
        .rewrite = mirrored_program});
 }

@@ -110,10 +110,7 @@ void register_sharded(StrategyRegistry& registry) {
        .rule = {.least = 1, .most = 3},
        .help =
            "What the replicas of all processes divide among them. 1: optimizer state; 2: gradients, too; 3: parameters, too."},
-      {.name = "replicas",
-       .fallback = int64_t{2},
-       .rule = {.least = 1, .most = 1024},
-       .help = "Number of replicas in each process."},
+      replicas_option(),
       {.name = "whole_below",
        .fallback = int64_t{4096},
        .rule = {.least = 0},
