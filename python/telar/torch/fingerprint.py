@@ -22,6 +22,7 @@ HOOKS_OF_LAYERS = {"_forward_pre_hooks": "forward pre-hook", "_forward_hooks": "
                    "_backward_pre_hooks": "backward pre-hook", "_backward_hooks": "backward hook"}
 HOOKS_OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 HOOKS_OF_OPTIMIZERS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+HARMLESS = ("torch.", "telar_verify.")  # modules whose hooks change no value: PyTorch's, and the observer of weave --verify
 WITHOUT_EFFECT = 4  # changes of a number
 
 
@@ -178,15 +179,16 @@ def global_hooks():
 
 
 def hook_of_a_layer(model):
-    """In words, a hook of a layer that is not PyTorch's own: it may do what no graph has. None if there is none."""
+    """In words, a hook of a layer that is not harmless: it may do what no graph has. None if there is none."""
     for name, layer in model.named_modules():
         for attribute, kind in HOOKS_OF_LAYERS.items():
             for hook in getattr(layer, attribute).values():
-                if not is_pytorchs(hook):
+                if not is_harmless(hook):
                     return f"the {kind} {named(hook)} of " + (f"layer '{name}'" if name else "the module")
     for hooks, kind in zip(global_hooks(), HOOKS_OF_LAYERS.values()):
         for hook in hooks.values():
-            return f"the {kind} {named(hook)} of all modules"
+            if not is_harmless(hook):
+                return f"the {kind} {named(hook)} of all modules"
     return None
 
 
@@ -200,8 +202,8 @@ def hook_of_an_update(parameters, optimizer):
     return None
 
 
-def is_pytorchs(hook):
-    return getattr(hook, "__module__", None) is not None and hook.__module__.startswith("torch.")
+def is_harmless(hook):
+    return (getattr(hook, "__module__", None) or "").startswith(HARMLESS)
 
 
 def named(hook):
