@@ -15,13 +15,13 @@ std::unique_ptr<Processes> join_together() {
 
 int run_together(Processes* processes, const std::function<int()>& work) {
   if (processes == nullptr) return work();
-  processes->when_lost([processes](const Error& error) { processes->abort(report(error)); });
+  processes->when_lost([processes](const Error& error) { processes->abort(report(error), error.what()); });
   try {
     return work();
   } catch (const std::exception& error) {
     if (processes->rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
     const int code = report(error);
-    processes->abort(code);
+    processes->abort(code, error.what());
     return code;
   }
 }

@@ -40,8 +40,8 @@ class Processes {
   /// Waits for all processes. The caller sleeps and polls every few milliseconds, so it leaves the cores to
   /// others.
   virtual void sleep_until_all_come() = 0;
-  /// Replaces the values by their sums over the processes, with the communication library's own blocking
-  /// call. It does not notice a lost process. For measurements.
+  /// Replaces the values by their sums over the processes, with the library's own blocking call, if they
+  /// communicate by a library that has one. It does not notice a lost process. For measurements.
   virtual void library_all_reduce(std::span<float> values) = 0;
 
   /// Replaces the text by that of rank `from`; lengths may differ. Waits.
@@ -61,8 +61,8 @@ class Processes {
   virtual std::unique_ptr<Group> join(Group& local) = 0;
 
   /// The same for a group of replicas of some processes, whose ranks are given in ascending order. Only they
-  /// call it, each for as many replicas. `channel`: a number below 10,000 that groups with the same
-  /// processes do not share. Waits.
+  /// call it, each for as many replicas. `channel`: a number from 1, below 10,000, that groups with a process
+  /// in common do not share.
   virtual std::unique_ptr<Group> join_some(Group& local, const std::vector<int>& ranks, int channel) = 0;
 
   /// Messages between this process and another, which makes the counterpart with the same `tag` and number of
@@ -71,7 +71,7 @@ class Processes {
   virtual std::unique_ptr<Transfer> message_to(int rank, int tag, std::span<const std::byte> bytes) = 0;
   virtual std::unique_ptr<Transfer> message_from(int rank, int tag, std::span<std::byte> bytes) = 0;
 
-  /// Whether processes of one host sum in each other's memory (the default, where possible) or by MPI.
+  /// Whether processes of one host sum in each other's memory (the default, where possible) or by messages.
   /// Applies to later calls of join(); all processes must make the same choice.
   virtual void share_memory(bool share) = 0;
 
@@ -79,8 +79,8 @@ class Processes {
   /// here has noticed, because this process computes or waits for something else. It may abort().
   virtual void when_lost(std::function<void(const Error&)> last_resort) = 0;
 
-  /// Ends all processes at once, including this one, with this exit code.
-  virtual void abort(int code) = 0;
+  /// Ends all processes at once, including this one, with this exit code. `why`: a sentence for the others.
+  virtual void abort(int code, const std::string& why) = 0;
 };
 
 /// Whether this build supports training in several processes.

@@ -1,105 +1,115 @@
-#include "telar/comm/mpi/sums.h"
+#include "telar/comm/linked/sums.h"
 
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <limits>
 #include <vector>
 
 #include "telar/comm/group.h"
 #include "telar/core/error.h"
 
-namespace telar::mpi {
+namespace telar {
 
 namespace {
 
-class MpiSums final : public Sums {
+class MessageSums final : public Sums {
  public:
-  explicit MpiSums(MPI_Comm comm) : comm_(comm) {
-    MPI_Comm_rank(comm, &rank_);
-    MPI_Comm_size(comm, &size_);
-  }
+  explicit MessageSums(Circle circle) : circle_(std::move(circle)) {}
 
   void add(std::span<float> shard, SumTo to) override {
     Sum& sum = sums_.emplace_back();
     sum.shard = shard;
-    if (to == SumTo::parts) return send(sum);
-    MPI_Iallreduce(MPI_IN_PLACE, shard.data(), count_of(shard.size()), MPI_FLOAT, MPI_SUM, comm_,
-                   &sum.requests.emplace_back());
+    sum.to = to;
+    for_others([&](int other) { send(sum, 0, other, part(sum, other)); });
   }
 
   size_t complete() override {
-    while (complete_ < sums_.size() && is_complete(sums_[complete_])) ++complete_;
+    while (added_ < sums_.size() && has_received(sums_[added_])) add_received(sums_[added_++]);
+    // The sums of others are received where the values that were sent to them lie.
+    while (returned_ < added_ && all_done(sums_[returned_].sent)) return_sum(sums_[returned_++]);
+    while (complete_ < returned_ && is_complete(sums_[complete_])) ++complete_;
     return complete_;
   }
 
   void clear() override {
     sums_.clear();
-    complete_ = 0;
+    added_ = returned_ = complete_ = 0;
   }
 
  private:
+  using Transfers = std::vector<std::unique_ptr<Transfer>>;
   struct Sum {
     std::span<float> shard;
-    bool to_parts = false;
-    std::vector<MPI_Request> requests;
-    bool receives = false;
+    SumTo to = SumTo::all;
+    Transfers sent;      ///< values, to those who sum them
+    Transfers received;  ///< values of this process's part
+    Transfers returned;  ///< sums, in both directions
   };
 
-  std::span<float> part(const Sum& sum, int process) const {
-    const auto [begin, end] = shard_of(sum.shard.size(), process, size_);
-    return sum.shard.subspan(begin, end - begin);
+  template <typename Work>
+  void for_others(const Work& work) const {
+    for (int other = 0; other < circle_.size(); ++other)
+      if (other != circle_.index) work(other);
+  }
+  static bool all_done(const Transfers& transfers) {
+    return std::ranges::all_of(transfers, [](const auto& transfer) { return transfer->done(); });
   }
 
-  /// Sends every other process its part of this one's values.
-  void send(Sum& sum) {
-    sum.to_parts = true;
-    for (int other = 0; other < size_; ++other) {
-      if (other == rank_) continue;
-      const std::span<float> values = part(sum, other);
-      MPI_Isend(values.data(), count_of(values.size()), MPI_FLOAT, other, 0, comm_,
-                &sum.requests.emplace_back());
-    }
+  std::span<float> part(const Sum& sum, int process) const {
+    const auto [begin, end] = shard_of(sum.shard.size(), process, circle_.size());
+    return sum.shard.subspan(begin, end - begin);
+  }
+  std::span<float> row(int process, size_t count) {
+    return std::span(received_).subspan(static_cast<size_t>(process) * count, count);
+  }
+
+  void send(Sum& sum, int round, int other, std::span<const float> values) const {
+    Transfers& sends = round == 0 ? sum.sent : sum.returned;
+    sends.push_back(started(circle_.links.to(circle_.ranks[static_cast<size_t>(other)], circle_.lane,
+                                             circle_.tag + round, std::as_bytes(values))));
+  }
+  void receive(Transfers& transfers, int round, int other, std::span<float> values) const {
+    transfers.push_back(started(circle_.links.from(circle_.ranks[static_cast<size_t>(other)], circle_.lane,
+                                                   circle_.tag + round, std::as_writable_bytes(values))));
   }
 
   /// Receives for one sum at a time, so that memory for one is enough.
-  void receive(Sum& sum) {
-    sum.receives = true;
-    const size_t count = part(sum, rank_).size();
-    received_.resize(count * static_cast<size_t>(size_));
-    for (int other = 0; other < size_; ++other) {
-      if (other == rank_) continue;
-      MPI_Irecv(received_.data() + static_cast<size_t>(other) * count, count_of(count), MPI_FLOAT, other, 0,
-                comm_, &sum.requests.emplace_back());
+  bool has_received(Sum& sum) {
+    if (sum.received.empty() && circle_.size() > 1) {
+      const size_t count = part(sum, circle_.index).size();
+      received_.resize(count * static_cast<size_t>(circle_.size()));
+      for_others([&](int other) { receive(sum.received, 0, other, row(other, count)); });
     }
-  }
-
-  bool is_complete(Sum& sum) {
-    if (sum.to_parts && !sum.receives) receive(sum);
-    int done = 0;
-    MPI_Testall(static_cast<int>(sum.requests.size()), sum.requests.data(), &done, MPI_STATUSES_IGNORE);
-    if (done != 0 && sum.to_parts) add_received(sum);
-    return done != 0;
+    return all_done(sum.received);
   }
 
   /// In rank order.
   void add_received(const Sum& sum) {
-    const std::span<float> own = part(sum, rank_);
-    const size_t count = own.size();
-    std::copy(own.begin(), own.end(), received_.begin() + static_cast<std::ptrdiff_t>(rank_ * count));
-    std::copy_n(received_.begin(), count, own.begin());
-    for (int process = 1; process < size_; ++process) {
-      const float* values = received_.data() + static_cast<size_t>(process) * count;
+    const std::span<float> own = part(sum, circle_.index);
+    std::ranges::copy(own, row(circle_.index, own.size()).begin());
+    std::ranges::copy(row(0, own.size()), own.begin());
+    for (int process = 1; process < circle_.size(); ++process) {
+      const float* values = row(process, own.size()).data();
 #pragma omp simd
-      for (size_t i = 0; i < count; ++i) own[i] += values[i];
+      for (size_t i = 0; i < own.size(); ++i) own[i] += values[i];
     }
   }
 
-  MPI_Comm comm_;
-  int rank_ = 0;
-  int size_ = 1;
+  void return_sum(Sum& sum) {
+    if (sum.to == SumTo::parts) return;
+    for_others([&](int other) {
+      send(sum, 1, other, part(sum, circle_.index));
+      receive(sum.returned, 1, other, part(sum, other));
+    });
+  }
+
+  static bool is_complete(const Sum& sum) { return all_done(sum.returned); }
+
+  Circle circle_;
   std::deque<Sum> sums_;
   std::vector<float> received_;
+  size_t added_ = 0;     ///< sums of which this process's part is summed
+  size_t returned_ = 0;  ///< that pass to the others
   size_t complete_ = 0;
 };
 
@@ -209,17 +219,12 @@ class SharedSums final : public Sums {
 
 }  // namespace
 
-int count_of(size_t values) {
-  if (values > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    throw user_error("a bucket of {} values is too large for one MPI call; lower strategy.bucket_mb", values);
-  }
-  return static_cast<int>(values);
+std::unique_ptr<Sums> make_message_sums(const Circle& circle) {
+  return std::make_unique<MessageSums>(circle);
 }
-
-std::unique_ptr<Sums> make_mpi_sums(MPI_Comm comm) { return std::make_unique<MpiSums>(comm); }
 
 std::unique_ptr<Sums> make_shared_sums(SharedRegions& regions) {
   return std::make_unique<SharedSums>(regions);
 }
 
-}  // namespace telar::mpi
+}  // namespace telar

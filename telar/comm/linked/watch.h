@@ -1,24 +1,17 @@
 #pragma once
 
-#include <mpi.h>
-
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "telar/comm/linked/links.h"
 #include "telar/core/error.h"
 
-namespace telar::mpi {
-
-/// A communicator of the same processes, with messages separate from those in `comm`. All processes call it.
-inline MPI_Comm copy_of(MPI_Comm comm) {
-  MPI_Comm copy = MPI_COMM_NULL;
-  MPI_Comm_dup(comm, &copy);
-  return copy;
-}
+namespace telar {
 
 /// A thread that tells the other processes once a second that this one is alive, and records when each was
 /// last heard of. It is independent of the computation, so a long step does not count as a failure; a stopped
@@ -30,16 +23,16 @@ class Watch {
   static constexpr std::chrono::seconds kPatience{20};
   static constexpr std::chrono::seconds kLastResort{6};
 
-  /// `comm`: a communicator that nothing else uses.
-  explicit Watch(MPI_Comm comm);
+  explicit Watch(ProcessLinks& links);
+  /// Waits for the other processes, which end, too.
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Throws Error (run) if a process has not been heard of for kPatience.
+  /// Throws Error (run) if a process is known to be lost, or has not been heard of for kPatience.
   void check() const;
-  /// `last_resort` is called on the thread when kLastResort has passed after kPatience, because this process
-  /// computes or waits without calling check().
+  /// `last_resort` is called on the thread when kLastResort has passed after a process was lost, because this
+  /// process computes or waits without calling check().
   void when_lost(std::function<void(const Error&)> last_resort);
 
   /// Calls `done` until it returns true or check() throws.
@@ -48,37 +41,42 @@ class Watch {
     for (int turns = 0; !done(); ++turns) {
       if (turns < kSpins) continue;
       check();
-      std::this_thread::yield();
+      if (turns < kYields)
+        std::this_thread::yield();
+      else
+        links_.rest();
     }
   }
 
-  /// Waits until the request is complete.
-  void wait(MPI_Request& request) const {
-    wait_until([&request] {
-      int done = 0;
-      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      return done != 0;
-    });
+  /// Waits until the messages have passed.
+  void wait(Transfer& transfer) const {
+    wait_until([&transfer] { return transfer.done(); });
+  }
+  void wait(std::span<const std::unique_ptr<Transfer>> transfers) const {
+    for (const auto& transfer : transfers) wait(*transfer);
   }
 
  private:
   static constexpr int kSpins = 100;
+  static constexpr int kYields = 1000;
 
-  static Error lost(int rank);
+  Error silent_error(int rank) const;
   void listen();
   void speak();
   void judge();
+  void judge_links();
 
-  MPI_Comm comm_;
-  int rank_ = 0;
-  int size_ = 1;
+  ProcessLinks& links_;
   std::vector<Clock::time_point> heard_;
-  std::vector<MPI_Request> spoken_;
+  std::vector<std::unique_ptr<Transfer>> words_;     ///< to each process; null: this one
+  std::vector<std::unique_ptr<Transfer>> received_;  ///< from each
+  std::vector<char> inbox_;                          ///< of received_
   char word_ = 0;
   std::atomic<int> silent_{-1};
-  std::mutex mutex_;  ///< guards last_resort_
+  Clock::time_point lost_{};  ///< when the links first knew of a lost process
+  std::mutex mutex_;          ///< guards last_resort_
   std::function<void(const Error&)> last_resort_;
   std::jthread thread_;
 };
 
-}  // namespace telar::mpi
+}  // namespace telar

@@ -3,16 +3,16 @@
 #include <memory>
 
 #include "telar/comm/group.h"
-#include "telar/comm/mpi/shared_regions.h"
+#include "telar/comm/linked/shared_regions.h"
 
-namespace telar::mpi {
+namespace telar {
 
 /// Windows of processes of one host, in memory that all of them see. A process writes one half of its memory
 /// while others may still read the other half.
 class SharedWindows final : public Windows {
  public:
   /// Null, in all processes, if they cannot see each other's memory. Every process calls it. Waits.
-  static std::unique_ptr<SharedWindows> make(MPI_Comm comm, const Watch& watch, size_t bytes);
+  static std::unique_ptr<SharedWindows> make(const Circle& circle, size_t bytes);
 
   size_t bytes() const { return bytes_; }
   std::span<std::byte> own() override { return half(regions_->rank(), turn_); }
@@ -33,4 +33,4 @@ class SharedWindows final : public Windows {
   uint64_t met_ = 0;
 };
 
-}  // namespace telar::mpi
+}  // namespace telar

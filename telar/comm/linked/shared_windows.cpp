@@ -1,11 +1,11 @@
-#include "telar/comm/mpi/shared_windows.h"
+#include "telar/comm/linked/shared_windows.h"
 
-namespace telar::mpi {
+namespace telar {
 
-std::unique_ptr<SharedWindows> SharedWindows::make(MPI_Comm comm, const Watch& watch, size_t bytes) {
-  auto regions = SharedRegions::make(comm, watch, 2 * bytes);
+std::unique_ptr<SharedWindows> SharedWindows::make(const Circle& circle, size_t bytes) {
+  auto regions = SharedRegions::make(circle, 2 * bytes);
   if (regions == nullptr) return nullptr;
-  return std::unique_ptr<SharedWindows>(new SharedWindows(std::move(regions), watch, bytes));
+  return std::unique_ptr<SharedWindows>(new SharedWindows(std::move(regions), circle.watch, bytes));
 }
 
 void SharedWindows::meet() {
@@ -18,4 +18,4 @@ void SharedWindows::meet() {
   turn_ = 1 - turn_;
 }
 
-}  // namespace telar::mpi
+}  // namespace telar

@@ -1,4 +1,4 @@
-#include "telar/comm/mpi/shared_regions.h"
+#include "telar/comm/linked/shared_regions.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 #include <array>
 #include <new>
 
-namespace telar::mpi {
+namespace telar {
 
 namespace {
 
@@ -24,7 +24,7 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 /// How to open a process's memory, and a token to verify it: in another PID namespace, the same number may
 /// belong to another process.
-struct Address {
+struct RegionAddress {
   std::array<uint64_t, 2> token{};
   int64_t process = 0;
   int64_t file = -1;
@@ -39,32 +39,25 @@ Head* head_of(std::byte* region) { return std::launder(reinterpret_cast<Head*>(r
 
 bool random(std::array<uint64_t, 2>& token) { return getentropy(token.data(), sizeof token) == 0; }
 
-bool true_for_all(MPI_Comm comm, const Watch& watch, bool value) {
-  int all = value ? 1 : 0;
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm, &request);
-  watch.wait(request);
-  return all != 0;
+bool true_for_all(const Circle& circle, bool value) {
+  return !std::ranges::count(gathered<char>(circle, value ? 1 : 0), 0);
 }
 
 }  // namespace
 
-std::unique_ptr<SharedRegions> SharedRegions::make(MPI_Comm comm, const Watch& watch, size_t bytes) {
-  int rank = 0;
-  int size = 1;
-  MPI_Comm_rank(comm, &rank);
-  MPI_Comm_size(comm, &size);
-  std::unique_ptr<SharedRegions> regions(new SharedRegions(rank, static_cast<size_t>(size), bytes));
+std::unique_ptr<SharedRegions> SharedRegions::make(const Circle& circle, size_t bytes) {
+  std::unique_ptr<SharedRegions> regions(
+      new SharedRegions(circle.index, static_cast<size_t>(circle.size()), bytes));
   const int file = memfd_create("telar gradients", MFD_CLOEXEC);
-  const bool opened = regions->open(comm, watch, file);
+  const bool opened = regions->open(circle, file);
   // all have opened what they need; the descriptor may be closed
-  const bool all = true_for_all(comm, watch, opened);
+  const bool all = true_for_all(circle, opened);
   if (file >= 0) close(file);
   return all ? std::move(regions) : nullptr;
 }
 
-bool SharedRegions::open(MPI_Comm comm, const Watch& watch, int own_file) {
-  Address mine;
+bool SharedRegions::open(const Circle& circle, int own_file) {
+  RegionAddress mine;
   std::byte*& own_map = maps_[static_cast<size_t>(rank_)];
   if (own_file >= 0 && ftruncate(own_file, static_cast<off_t>(kHead + bytes_)) == 0 && random(mine.token)) {
     own_map = map(own_file, bytes_);
@@ -74,12 +67,9 @@ bool SharedRegions::open(MPI_Comm comm, const Watch& watch, int own_file) {
     mine.process = getpid();
     mine.file = own_file;
   }
-  std::vector<Address> addresses(maps_.size());
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, addresses.data(), sizeof mine, MPI_BYTE, comm, &request);
-  watch.wait(request);
+  const std::vector<RegionAddress> addresses = gathered(circle, mine);
   for (size_t other = 0; other < maps_.size(); ++other) {
-    const Address& there = addresses[other];
+    const RegionAddress& there = addresses[other];
     if (there.file < 0) return false;
     if (static_cast<int>(other) == rank_) continue;
     const int file =
@@ -107,4 +97,4 @@ SharedRegions::Counts& SharedRegions::counts(int process) const {
   return head_of(maps_[static_cast<size_t>(process)])->counts;
 }
 
-}  // namespace telar::mpi
+}  // namespace telar

@@ -1,16 +1,14 @@
 #pragma once
 
-#include <mpi.h>
-
 #include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "telar/comm/mpi/watch.h"
+#include "telar/comm/linked/collectives.h"
 
-namespace telar::mpi {
+namespace telar {
 
 /// Memory of equal size from each process of one host, visible to all of them. It has no name in any file
 /// system, so a killed process leaves nothing behind.
@@ -23,9 +21,9 @@ class SharedRegions {
   };
 
   /// Allocates zeroed memory. Returns null in all processes if one cannot open the memory of another
-  /// (separate containers) or memory is short. All processes of `comm` must call it and be on one host.
+  /// (separate containers) or memory is short. All processes of the circle must call it and be on one host.
   /// Waits.
-  static std::unique_ptr<SharedRegions> make(MPI_Comm comm, const Watch& watch, size_t bytes);
+  static std::unique_ptr<SharedRegions> make(const Circle& circle, size_t bytes);
   ~SharedRegions();
   SharedRegions(const SharedRegions&) = delete;
   SharedRegions& operator=(const SharedRegions&) = delete;
@@ -38,11 +36,11 @@ class SharedRegions {
 
  private:
   SharedRegions(int rank, size_t size, size_t bytes) : rank_(rank), bytes_(bytes), maps_(size, nullptr) {}
-  bool open(MPI_Comm comm, const Watch& watch, int own_file);
+  bool open(const Circle& circle, int own_file);
 
   int rank_;
   size_t bytes_;
   std::vector<std::byte*> maps_;  ///< by process: the head, then the memory
 };
 
-}  // namespace telar::mpi
+}  // namespace telar

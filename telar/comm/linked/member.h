@@ -1,33 +1,33 @@
 #pragma once
 
-#include <mpi.h>
-
 #include <memory>
 #include <vector>
 
 #include "telar/comm/group.h"
-#include "telar/comm/mpi/shared_windows.h"
-#include "telar/comm/mpi/sums.h"
-#include "telar/comm/mpi/watch.h"
+#include "telar/comm/linked/shared_windows.h"
+#include "telar/comm/linked/sums.h"
 
-namespace telar::mpi {
+namespace telar {
 
-/// A replica as a member of the group of all replicas of all processes, in two levels. First the replicas of
-/// this process sum a bucket, each its own shard (shared memory, no copies). Each shard is then summed, in
+/// A replica as a member of the group of all replicas of several processes, in two levels. First the replicas
+/// of this process sum a bucket, each its own shard (shared memory, no copies). Each shard is then summed, in
 /// place, with those of the same replica of the other processes. After the exchange the replicas of every
 /// process together hold the whole sum, and every process updates all of its parameters to the same bits.
 /// Or each process gets the sum only of its part of a shard, updates that, and the parameters are exchanged.
 /// Replica i talks only to the replicas i of other processes, from its own thread. Sums advance whenever
 /// poll() is called, between the operations of the backward pass.
-class Member final : public Group {
+class LinkedMember final : public Group {
  public:
-  /// `comm` spans the processes of the group. With `share_memory`, all are on one host and sum in each
-  /// other's memory, in which allocate() places the buckets; otherwise MPI sums. `channel`: a number that
-  /// groups with the same processes do not share.
-  Member(Group& local, MPI_Comm comm, const Watch& watch, bool share_memory, int channel);
-  ~Member() override;
-  Member(const Member&) = delete;
-  Member& operator=(const Member&) = delete;
+  /// Where the processes of the group meet.
+  enum class Meet : uint8_t {
+    messages,
+    windows,  ///< all are on one host: values pass in shared memory, buckets by messages
+    memory    ///< and they sum in each other's memory, in which allocate() places the buckets
+  };
+
+  /// `processes`: those of the group. `channel`: a number that other groups do not have.
+  LinkedMember(Group& local, ProcessLinks& links, const Watch& watch, std::vector<int> processes, Meet meet,
+               int channel);
 
   int rank() const override { return process_ * local_.size() + local_.rank(); }
   int size() const override { return processes_ * local_.size(); }
@@ -48,7 +48,7 @@ class Member final : public Group {
   void exchange(Outgoing outgoing, Incoming incoming) override;
   void check() const override {
     local_.check();
-    watch_.check();
+    values_.watch.check();
   }
 
  private:
@@ -59,31 +59,32 @@ class Member final : public Group {
   };
 
   void start(std::span<float> bucket, SumTo to);
+  /// Fills in the rows of the other processes.
+  void gather(std::span<std::byte> rows);
   /// Copies the parts of other processes of one shard of parameters.
   void share_by_messages(std::span<float> shard);
   void share_in_windows(Windows& windows, std::span<float> shard) const;
+  /// Windows of the processes that have this replica; null if they do not see each other's memory.
+  SharedWindows* grown(std::unique_ptr<SharedWindows>& windows, size_t bytes);
   /// Hands the first `summed` shards to the sums over processes. Returns how many of these are complete.
   size_t advance(size_t summed);
-
-  int tag(int from, int to) const { return (channel_ * local_.size() + from) * local_.size() + to; }
+  int member_tag(int from, int to) const { return (channel_ * local_.size() + from) * local_.size() + to; }
 
   Group& local_;
-  MPI_Comm comm_;  ///< for messages between any two members; not the member's own
   int channel_;
-  // Two communicators of this replica's own. When a bucket is ready depends on the other replicas of the
-  // process, so a sum may start before a small collective in one process and after it in another. MPI allows
-  // this only in different communicators.
-  MPI_Comm buckets_;
-  MPI_Comm small_;
-  const Watch& watch_;
-  bool share_memory_;
-  int process_ = 0;
-  int processes_ = 1;
+  Meet meet_;
+  // When a bucket is ready depends on the other replicas of the process, so a sum may start before a small
+  // exchange in one process and after it in another: they have lanes of their own.
+  Circle buckets_;
+  Circle values_;
+  int process_;    ///< in the group
+  int processes_;  ///< of the group
   std::unique_ptr<SharedRegions> regions_;
   std::unique_ptr<Sums> sums_;
   std::unique_ptr<SharedWindows> windows_;
-  std::vector<Shard> shards_;  ///< of the buckets started since the last finish()
-  size_t given_ = 0;           ///< how many of them were handed to the sums
+  std::unique_ptr<SharedWindows> rows_;  ///< for gather()
+  std::vector<Shard> shards_;            ///< of the buckets started since the last finish()
+  size_t given_ = 0;                     ///< how many of them were handed to the sums
 };
 
-}  // namespace telar::mpi
+}  // namespace telar

@@ -1,18 +1,13 @@
 #pragma once
 
-#include <mpi.h>
-
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "telar/comm/mpi/shared_regions.h"
+#include "telar/comm/linked/shared_regions.h"
 
-namespace telar::mpi {
-
-/// A number of values as MPI's int. Throws Error (user) if it is too large for one call.
-int count_of(size_t values);
+namespace telar {
 
 /// Where the sum of a shard goes.
 enum class SumTo : uint8_t {
@@ -34,9 +29,11 @@ class Sums {
   virtual void clear() = 0;
 };
 
-/// Sums by MPI, with MPI_Iallreduce or, to parts, by messages; the processes may be anywhere. Nothing else
-/// may use `comm` at the same time.
-std::unique_ptr<Sums> make_mpi_sums(MPI_Comm comm);
+/// Sums by messages; the processes may be anywhere. Each process sends every other one that one's part of a
+/// shard, adds up its own part in rank order, and sends the sum to the others. Of n bytes each process sends
+/// and receives 2 (N − 1)/N · n, as in a ring, in two rounds, and the sums have the same bits as in shared
+/// memory, whatever N is. Uses the circle's tag and the next one.
+std::unique_ptr<Sums> make_message_sums(const Circle& circle);
 
 /// Sums between processes of one host, in memory that all of them see. Shards are in regions' own().
 ///
@@ -46,4 +43,4 @@ std::unique_ptr<Sums> make_mpi_sums(MPI_Comm comm);
 /// copies through its own buffers and took several times as long for a sum of 64 MiB between two processes.)
 std::unique_ptr<Sums> make_shared_sums(SharedRegions& regions);
 
-}  // namespace telar::mpi
+}  // namespace telar

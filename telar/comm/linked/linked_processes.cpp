@@ -1,0 +1,71 @@
+#include "telar/comm/linked/linked_processes.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "telar/comm/linked/collectives.h"
+#include "telar/comm/linked/member.h"
+
+namespace telar {
+
+LinkedProcesses::LinkedProcesses(std::unique_ptr<ProcessLinks> links)
+    : links_(std::move(links)), watch_(*links_) {
+  all_.resize(static_cast<size_t>(size()));
+  std::iota(all_.begin(), all_.end(), 0);
+  std::ranges::copy_if(all_, std::back_inserter(neighbours_),
+                       [&](int other) { return links_->host(other) == links_->host(rank()); });
+}
+
+int LinkedProcesses::on_this_host() const { return static_cast<int>(neighbours_.size()); }
+
+int LinkedProcesses::index_on_this_host() const {
+  return static_cast<int>(std::ranges::find(neighbours_, rank()) - neighbours_.begin());
+}
+
+bool LinkedProcesses::on_one_host(const std::vector<int>& ranks) const {
+  return std::ranges::all_of(ranks, [&](int other) { return links_->host(other) == links_->host(rank()); });
+}
+
+void LinkedProcesses::broadcast(std::span<std::byte> bytes, int from) {
+  spread(circle_of_all(*links_, watch_, Lane::all, 0), bytes, from);
+}
+
+int LinkedProcesses::lowest(int value) {
+  return std::ranges::min(gathered(circle_of_all(*links_, watch_, Lane::all, 0), value));
+}
+
+void LinkedProcesses::lowest(std::span<float> values) {
+  std::vector<float> rows(values.size() * all_.size());
+  const auto row = [&](int process) {
+    return std::span(rows).subspan(static_cast<size_t>(process) * values.size(), values.size());
+  };
+  std::ranges::copy(values, row(rank()).begin());
+  gather_rows(circle_of_all(*links_, watch_, Lane::all, 0), std::as_writable_bytes(std::span(rows)));
+  for (int process = 0; process < size(); ++process)
+    std::ranges::transform(values, row(process), values.begin(),
+                           [](float a, float b) { return std::min(a, b); });
+}
+
+void LinkedProcesses::sleep_until_all_come() {
+  meet(*links_, watch_, Lane::all, 0, [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
+}
+
+std::unique_ptr<Group> LinkedProcesses::join(Group& local) {
+  require_same(std::to_string(local.size()), "the number of its replicas");
+  const auto meet =
+      !share_memory_ || on_this_host() < size() ? LinkedMember::Meet::messages : LinkedMember::Meet::memory;
+  return std::make_unique<LinkedMember>(local, *links_, watch_, all_, meet, 0);
+}
+
+std::unique_ptr<Group> LinkedProcesses::join_some(Group& local, const std::vector<int>& ranks, int channel) {
+  // Buckets are in the memory that all processes share, if any (ReplicaGroups); this group sums by messages.
+  const auto meet =
+      share_memory_ && on_one_host(ranks) ? LinkedMember::Meet::windows : LinkedMember::Meet::messages;
+  return std::make_unique<LinkedMember>(local, *links_, watch_, ranks, meet, channel);
+}
+
+}  // namespace telar

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "telar/comm/transfer.h"
+
+namespace telar {
+
+/// What a message is for. Messages of different lanes never meet.
+enum class Lane : uint8_t { all, watch, stages, buckets, values, members };
+inline constexpr int kLanes = 6;
+
+/// How the processes of a run reach each other: by MPI (comm/mpi), or over connections of their own
+/// (comm/peers). LinkedProcesses makes everything else of these few operations. Any thread may call them.
+class ProcessLinks {
+ public:
+  virtual ~ProcessLinks() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// The process of a rank, in messages: "rank 2 (host:pid)".
+  virtual std::string name(int rank) const = 0;
+  /// A text that is the same for processes that may share memory and the cores of one host.
+  virtual std::string host(int rank) const = 0;
+
+  /// A message to or from another process, which makes the counterpart with the same lane, `tag` (0 or more)
+  /// and number of bytes. Messages of equal lane and tag between the same two processes pass in the order in
+  /// which they start. The bytes must outlive the result.
+  virtual std::unique_ptr<Transfer> to(int rank, Lane lane, int tag, std::span<const std::byte> bytes) = 0;
+  virtual std::unique_ptr<Transfer> from(int rank, Lane lane, int tag, std::span<std::byte> bytes) = 0;
+
+  /// Throws Error (run) if it is known that a process has ended or cannot be reached.
+  virtual void check() const = 0;
+  /// Called by a thread that has waited for a while: leaves the core to others, for a millisecond at most.
+  virtual void rest() const = 0;
+  /// The library's own blocking sum, for measurements.
+  virtual void all_reduce(std::span<float> values) = 0;
+  /// Ends all processes at once, including this one, with this exit code. `why`: a sentence for the others.
+  [[noreturn]] virtual void abort(int code, const std::string& why) = 0;
+};
+
+/// Starts a message that is sent once.
+inline std::unique_ptr<Transfer> started(std::unique_ptr<Transfer> transfer) {
+  transfer->start();
+  return transfer;
+}
+
+}  // namespace telar
