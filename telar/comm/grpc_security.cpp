@@ -191,10 +191,12 @@ void SecureServer::shutdown() {
 void SecureServer::wait() { server_->Wait(); }
 
 std::shared_ptr<grpc::Channel> secure_channel(const std::string& address, const Security& security,
-                                              int max_message_bytes, double keepalive_seconds) {
+                                              int max_message_bytes, double keepalive_seconds,
+                                              const std::string& certified) {
   prepare_grpc();
   check_connecting(address, security);
   grpc::ChannelArguments arguments;
+  if (!certified.empty()) arguments.SetSslTargetNameOverride(certified);
   arguments.SetMaxReceiveMessageSize(max_message_bytes);
   arguments.SetMaxSendMessageSize(max_message_bytes);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -58,10 +58,11 @@ class SecureServerBuilder {
 
 /// A connection that is not shared with other channels of this process. When it breaks, it is restored: first
 /// after 0.1 s, then at most once a second. Throws Error (user) if the address is invalid or the certificates
-/// cannot be read.
+/// cannot be read. `certified`: the name that the server's certificate must have; empty: its host's.
 std::shared_ptr<grpc::Channel> secure_channel(const std::string& address, const Security& security,
                                               int max_message_bytes,
-                                              double keepalive_seconds = kKeepaliveSeconds);
+                                              double keepalive_seconds = kKeepaliveSeconds,
+                                              const std::string& certified = {});
 
 /// Client side: adds the token and the protocol version to a call.
 void introduce(grpc::ClientContext& context, const Security& security);

@@ -13,7 +13,7 @@ std::vector<Grid> grids_over(int processes) {
   return grids;
 }
 
-class MpiGrid : public StartedByMpi {
+class MpiGrid : public StartedTogether {
  protected:
   static std::unique_ptr<Session> together(const GridCase& tested, const Grid& grid,
                                            const StepOptions& step) {

@@ -8,7 +8,7 @@
 namespace telar::test {
 namespace {
 
-using MpiLocalSgd = StartedByMpi;
+using MpiLocalSgd = StartedTogether;
 
 std::unique_ptr<Session> local_sgd(const StepOptions& step, int replicas, Processes* together) {
   return make_session(

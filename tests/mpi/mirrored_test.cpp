@@ -10,11 +10,11 @@ namespace {
 Model convnet() { return make_model("convnet", {}, {1, 28, 28}, 10); }
 
 /// Parameters: the number of replicas in each process, and whether processes sum in shared memory or by MPI.
-class MpiMirrored : public StartedByMpi, public testing::WithParamInterface<std::tuple<int, bool>> {
+class MpiMirrored : public StartedTogether, public testing::WithParamInterface<std::tuple<int, bool>> {
  protected:
   void SetUp() override {
-    StartedByMpi::SetUp();
-    if (started_by_mpi()) processes().share_memory(std::get<1>(GetParam()));
+    StartedTogether::SetUp();
+    if (started_together()) processes().share_memory(std::get<1>(GetParam()));
   }
 
   static std::unique_ptr<Session> together(const Model& model, const StepOptions& step,

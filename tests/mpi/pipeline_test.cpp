@@ -9,7 +9,7 @@
 namespace telar::test {
 namespace {
 
-class MpiPipeline : public StartedByMpi {
+class MpiPipeline : public StartedTogether {
  protected:
   static int count() { return processes().size(); }
 

@@ -14,14 +14,14 @@
 namespace telar::test {
 namespace {
 
-class Mpi : public StartedByMpi {};
+class Mpi : public StartedTogether {};
 
 /// Parameters: the number of replicas in each process, and whether processes sum in shared memory or by messages.
-class MpiMembers : public StartedByMpi, public testing::WithParamInterface<std::tuple<int, bool>> {
+class MpiMembers : public StartedTogether, public testing::WithParamInterface<std::tuple<int, bool>> {
  protected:
   void SetUp() override {
-    StartedByMpi::SetUp();
-    if (started_by_mpi()) processes().share_memory(std::get<1>(GetParam()));
+    StartedTogether::SetUp();
+    if (started_together()) processes().share_memory(std::get<1>(GetParam()));
   }
 };
 

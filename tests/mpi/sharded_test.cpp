@@ -10,11 +10,12 @@ namespace {
 
 /// Parameters: the stage, the number of replicas in each process, and whether processes sum in shared memory
 /// or by MPI.
-class MpiSharded : public StartedByMpi, public testing::WithParamInterface<std::tuple<int64_t, int, bool>> {
+class MpiSharded : public StartedTogether,
+                   public testing::WithParamInterface<std::tuple<int64_t, int, bool>> {
  protected:
   void SetUp() override {
-    StartedByMpi::SetUp();
-    if (started_by_mpi()) processes().share_memory(std::get<2>(GetParam()));
+    StartedTogether::SetUp();
+    if (started_together()) processes().share_memory(std::get<2>(GetParam()));
   }
 
   static std::unique_ptr<Session> together(const Model& model, const StepOptions& step) {

@@ -89,11 +89,11 @@ class LossesOfSteps : public TrainingObserver {
 };
 
 /// Each process has written shards of its own into a folder of its own.
-class MpiSpread : public StartedByMpi {
+class MpiSpread : public StartedTogether {
  protected:
   void SetUp() override {
-    StartedByMpi::SetUp();
-    if (!started_by_mpi()) return;
+    StartedTogether::SetUp();
+    if (!started_together()) return;
     if (rank() == 0) path_ = folder_.emplace().path().string();
     processes().broadcast(path_);
     const int64_t count = samples_of_rank(rank());
@@ -104,7 +104,7 @@ class MpiSpread : public StartedByMpi {
     test_samples(rank()).write(own(), "test-", "a", 0, count / 3);
   }
   void TearDown() override {
-    if (started_by_mpi()) processes().sleep_until_all_come();  // before the folder goes
+    if (started_together()) processes().sleep_until_all_come();  // before the folder goes
   }
 
   static int rank() { return processes().rank(); }

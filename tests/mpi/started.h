@@ -4,18 +4,18 @@
 
 #include "telar/comm/processes.h"
 
-/// Tests that mpirun starts with 2, 3 and 4 processes.
+/// Tests that run in 2, 3 and 4 processes, which mpirun starts or which join each other (comm/peers).
 namespace telar::test {
 
-/// Whether mpirun started this program.
-bool started_by_mpi();
+/// Whether this program runs in several processes.
+bool started_together();
 /// The processes of this program. They are joined only once, because a process can initialise MPI only once.
 Processes& processes();
 
-class StartedByMpi : public testing::Test {
+class StartedTogether : public testing::Test {
  protected:
   void SetUp() override {
-    if (!started_by_mpi()) GTEST_SKIP() << "NOT TESTED: not started by mpirun";
+    if (!started_together()) GTEST_SKIP() << "NOT TESTED: not started in several processes";
   }
 };
 

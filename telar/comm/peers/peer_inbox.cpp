@@ -1,0 +1,74 @@
+#include "telar/comm/peers/peer_inbox.h"
+
+#include <algorithm>
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+void PeerInbox::start(Lane lane, uint32_t tag, Receive& receive) {
+  const std::lock_guard lock(mutex_);
+  receive.done = false;
+  Queue& queue = queues_[{lane, tag}];
+  const auto next = std::ranges::find_if(
+      queue.messages, [](const Message& message) { return message.receive == nullptr && !message.dropped; });
+  if (next == queue.messages.end()) return queue.waiting.push_back(&receive);
+  give(*next, receive);
+  finish_front(queue);
+}
+
+void PeerInbox::cancel(Lane lane, uint32_t tag, Receive& receive) {
+  const std::lock_guard lock(mutex_);
+  Queue& queue = queues_[{lane, tag}];
+  std::erase(queue.waiting, &receive);
+  for (Message& message : queue.messages) {
+    if (message.receive != &receive) continue;
+    message.receive = nullptr;
+    message.dropped = true;
+  }
+}
+
+/// What has arrived of a message goes to a receive.
+void PeerInbox::give(Message& message, Receive& receive) {
+  if (message.size != receive.bytes.size())
+    throw run_error("a message of {} bytes instead of {}", message.size, receive.bytes.size());
+  std::ranges::copy(message.kept, receive.bytes.begin());
+  message.kept = {};
+  message.receive = &receive;
+}
+
+void PeerInbox::finish_front(Queue& queue) {
+  while (!queue.messages.empty()) {
+    const Message& first = queue.messages.front();
+    if ((first.receive == nullptr && !first.dropped) || first.arrived < first.size) return;
+    if (first.receive != nullptr) first.receive->done = true;
+    queue.messages.pop_front();
+  }
+}
+
+bool PeerInbox::take(const PeerFrame& frame, std::span<const std::byte> bytes) {
+  const std::lock_guard lock(mutex_);
+  Queue& queue = queues_[{frame.lane, frame.tag}];
+  if (frame.offset == 0) {
+    Message& message = queue.messages.emplace_back();
+    message.size = frame.size;
+    if (!queue.waiting.empty()) {
+      give(message, *queue.waiting.front());
+      queue.waiting.pop_front();
+    }
+  }
+  if (queue.messages.empty() || queue.messages.back().size != frame.size ||
+      queue.messages.back().arrived != frame.offset)
+    throw run_error("parts of a message that do not follow each other");
+  Message& message = queue.messages.back();
+  if (message.receive != nullptr)
+    std::ranges::copy(bytes, message.receive->bytes.begin() + static_cast<std::ptrdiff_t>(frame.offset));
+  else if (!message.dropped)
+    message.kept.insert(message.kept.end(), bytes.begin(), bytes.end());
+  message.arrived += bytes.size();
+  const bool done = message.receive != nullptr && message.arrived == message.size;
+  finish_front(queue);
+  return done;
+}
+
+}  // namespace telar

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "telar/comm/peers/peer_frame.h"
+
+namespace telar {
+
+/// What one peer sends: each message meets the receive that was started for it, whichever comes first.
+/// Messages that come before are kept.
+class PeerInbox {
+ public:
+  /// A receive, which must outlive its stay in the inbox.
+  struct Receive {
+    std::span<std::byte> bytes;
+    std::atomic<bool> done{true};
+  };
+
+  void start(Lane lane, uint32_t tag, Receive& receive);
+  /// Takes back a receive that is not done.
+  void cancel(Lane lane, uint32_t tag, Receive& receive);
+  /// A part of a message, already checked. Returns whether a receive is done. Throws Error (run) if parts do
+  /// not follow each other, or a message has another size than was expected.
+  bool take(const PeerFrame& frame, std::span<const std::byte> bytes);
+
+ private:
+  struct Message {
+    uint64_t size = 0;
+    uint64_t arrived = 0;
+    std::vector<std::byte> kept;  ///< if nobody has asked for it yet
+    Receive* receive = nullptr;
+    bool dropped = false;  ///< the receive was taken back
+  };
+  /// The messages of a lane and tag, in order: those that have arrived or begun, then receives that wait.
+  struct Queue {
+    std::deque<Message> messages;
+    std::deque<Receive*> waiting;
+  };
+
+  static void give(Message& message, Receive& receive);
+  static void finish_front(Queue& queue);
+
+  std::mutex mutex_;
+  std::map<std::pair<Lane, uint32_t>, Queue> queues_;
+};
+
+}  // namespace telar

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "telar/comm/linked/links.h"
+#include "telar/comm/network.h"
+
+// Processes that were started by anything become a group: one of them listens, the others join it, and all
+// connect to each other.
+//
+// Connections are gRPC streams, as those of parameter servers are: behind the same Door (token before
+// anything else), under the same TLS with certificates of both sides. A peer's certificate must be of the
+// job's authority and name localhost, which those of scripts/certs do: peers know each other by addresses.
+
+namespace telar {
+
+/// One of the processes that join.
+struct PeerOptions {
+  Security security;
+  std::stop_token stop;                         ///< ends all waits with an Error (run)
+  std::function<void(const std::string&)> say;  ///< from any thread; may be empty
+};
+
+/// The process that becomes rank 0.
+class PeerMeeting {
+ public:
+  /// Listens at `address`. `processes`: how many there will be, with this one. Throws Error (user).
+  PeerMeeting(const std::string& address, int processes, std::string description, PeerOptions options);
+  ~PeerMeeting();
+  PeerMeeting(const PeerMeeting&) = delete;
+  PeerMeeting& operator=(const PeerMeeting&) = delete;
+
+  /// With the port.
+  std::string address() const;
+  /// Waits until all processes have come and are connected. `check`: called meanwhile, to throw. Called once.
+  std::unique_ptr<ProcessLinks> wait(const std::function<void()>& check = {});
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct JoinedPeers {
+  std::unique_ptr<ProcessLinks> links;
+  std::string description;  ///< of rank 0
+};
+
+/// Joins a meeting and waits until all have come. Empty: there is a process of telar, but it holds no
+/// meeting. Throws Error (run) if nobody answers for `patience_seconds`; Error (user) if it is refused.
+std::optional<JoinedPeers> join_peers(const std::string& address, double patience_seconds,
+                                      PeerOptions options);
+
+}  // namespace telar

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "telar/comm/frame_service.h"
+#include "telar/comm/grpc_security.h"
+#include "telar/comm/peers/peer_links.h"
+#include "telar/comm/peers/peers.grpc.pb.h"
+
+namespace telar {
+
+/// The method of connections between peers.
+inline constexpr char kPeerMessagesMethod[] = "/telar.peers.Messages/Exchange";
+/// Of a message: frames have 1 MB, the introduction carries the job.
+inline constexpr int kMostPeerBytes = 8 << 20;
+
+/// Who this process is, except where it listens.
+peers::Arrival own_arrival();
+
+/// Where other processes reach this one. The server of rank 0 also holds the meeting.
+class PeerServer final : public peers::Meeting::Service {
+ public:
+  /// Throws Error (user) if listening at `address` is not possible or not safe.
+  PeerServer(const std::string& address, PeerOptions options, bool meets);
+  /// Ends all connections.
+  ~PeerServer() override;
+  PeerServer(const PeerServer&) = delete;
+  PeerServer& operator=(const PeerServer&) = delete;
+
+  std::string address() const { return builder_.address(); }
+
+  /// Waits for so many others. Returns what rank 0 is told: who all are.
+  peers::Introduction gather(int others, const std::string& description, const std::function<void()>& check);
+
+  /// From now on `serve` is called for each connection, on a thread of its own, until it returns. An empty one
+  /// waits until all have returned.
+  void serve_by(FrameService::Serve serve);
+
+ private:
+  grpc::Status Join(grpc::ServerContext* context, const peers::Arrival* arrival,
+                    peers::Introduction* reply) override;
+  grpc::Status accept(grpc::ServerContext& context, FrameServerStream& stream);
+  void introduce_all(const std::string& description);
+
+  PeerOptions options_;
+  FrameService messages_;
+  SecureServerBuilder builder_;
+  std::mutex mutex_;  ///< guards the members below
+  std::condition_variable changed_;
+  int wanted_ = 0;  ///< others that are to come
+  std::vector<peers::Introduced> arrived_;
+  peers::Introduction introduction_;
+  bool introduced_ = false;
+  bool over_ = false;
+  FrameService::Serve serve_;
+  int serving_ = 0;
+  std::unique_ptr<SecureServer> server_;
+};
+
+}  // namespace telar

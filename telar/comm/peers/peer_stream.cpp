@@ -1,0 +1,221 @@
+#include "telar/comm/peers/peer_stream.h"
+
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "telar/comm/printable.h"
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Messages up to this size are copied, and sent by the caller without waking the sending thread.
+constexpr size_t kSmallMessage = size_t{64} << 10;
+
+}  // namespace
+
+PeerStream::PeerStream(std::string name, News news)
+    : name_(std::move(name)), news_(std::move(news)), thread_([this] { write_for_ever(); }) {}
+
+PeerStream::~PeerStream() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+// ---- sending ----
+
+void PeerStream::send(Lane lane, uint32_t tag, std::span<const std::byte> bytes,
+                      std::atomic<size_t>& in_transit) {
+  std::unique_lock lock(mutex_);
+  if (ended_) return;
+  size_t begin = 0;
+  do {
+    const std::span<const std::byte> part = bytes.subspan(begin, std::min(kPeerPart, bytes.size() - begin));
+    ++in_transit;
+    parts_.push_back(
+        {.frame =
+             {.kind = PeerFrame::Kind::part, .lane = lane, .tag = tag, .size = bytes.size(), .offset = begin},
+         .bytes = part,
+         .in_transit = &in_transit});
+    begin += part.size();
+  } while (begin < bytes.size());
+  if (parts_.size() == 1 && !writing_ && writer_ != nullptr && bytes.size() <= kSmallMessage)
+    write_next(lock);
+  else
+    changed_.notify_all();
+}
+
+void PeerStream::write_next(std::unique_lock<std::mutex>& lock) {
+  Part part = std::move(parts_.front());
+  parts_.pop_front();
+  writing_ = true;
+  Writer* const writer = writer_;
+  lock.unlock();
+  const std::span<const std::byte> bytes =
+      part.in_transit == nullptr ? std::as_bytes(std::span(part.text)) : part.bytes;
+  seal(part.frame, bytes);
+  std::vector<grpc::Slice> slices{grpc::Slice(&part.frame, sizeof part.frame)};
+  std::atomic<size_t>* held = nullptr;  // by gRPC, until it has sent the bytes
+  if (bytes.size() <= kSmallMessage) {
+    if (!bytes.empty()) slices.emplace_back(bytes.data(), bytes.size());
+  } else {
+    held = part.in_transit;
+    // It cannot call back this object, which may be gone by then; waiting threads look every millisecond.
+    slices.emplace_back(
+        const_cast<std::byte*>(bytes.data()), bytes.size(),
+        [](void* in_transit) { --*static_cast<std::atomic<size_t>*>(in_transit); }, held);
+  }
+  bool written = false;
+  {
+    const grpc::ByteBuffer message(slices.data(), slices.size());
+    slices.clear();
+    written = writer->Write(message, grpc::WriteOptions());
+  }
+  if (held == nullptr && part.in_transit != nullptr) --*part.in_transit;
+  lock.lock();
+  writing_ = false;
+  if (!written) {
+    writer_ = nullptr;  // the receiving thread finds out why
+    if (cancel_) cancel_();
+  }
+  changed_.notify_all();
+  news_(false);
+}
+
+void PeerStream::write_for_ever() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return over_ || (writer_ != nullptr && !writing_ && !parts_.empty()); });
+    if (over_) return;
+    write_next(lock);
+  }
+}
+
+void PeerStream::drop_parts() {
+  for (const Part& part : parts_)
+    if (part.in_transit != nullptr) --*part.in_transit;
+  parts_.clear();
+}
+
+void PeerStream::recall(const std::atomic<size_t>& in_transit) {
+  constexpr auto kPatience = 200ms;  // a peer that is alive takes everything
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (in_transit != 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      const std::lock_guard lock(mutex_);
+      if (cancel_) std::exchange(cancel_, nullptr)();
+    }
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+void PeerStream::say_last(PeerFrame::Kind last, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (ended_ || last_said_) return;
+  last_said_ = true;
+  parts_.push_back({.frame = {.kind = last, .size = why.size()}, .bytes = {}, .text = why});
+  changed_.notify_all();
+}
+
+void PeerStream::close(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_for(lock, patience, [&] { return ended_; })) return;
+  if (cancel_) std::exchange(cancel_, nullptr)();
+}
+
+// ---- receiving ----
+
+bool PeerStream::wait_until_connected(std::chrono::steady_clock::time_point end) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, end, [&] { return writer_ != nullptr || ended_; });
+  return writer_ != nullptr;
+}
+
+std::string PeerStream::lost() const {
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+void PeerStream::lose(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (lost_.empty() && !last_heard_) lost_ = why;
+    ended_ = true;
+    drop_parts();
+    news_(!lost_.empty());
+  }
+  changed_.notify_all();
+}
+
+void PeerStream::serve(Reader& reader, Writer& writer, std::function<void()> cancel) {
+  {
+    const std::lock_guard lock(mutex_);
+    writer_ = &writer;
+    cancel_ = std::move(cancel);
+  }
+  changed_.notify_all();
+  std::string why = "it has ended, or its host cannot be reached";
+  try {
+    receive(reader);
+  } catch (const Error& error) {
+    why = fmt::format("it sent {}", error.what());
+  }
+  {
+    std::unique_lock lock(mutex_);
+    if (!last_heard_ && cancel_) cancel_();  // ends a write, too
+    changed_.wait(lock, [&] { return !writing_; });
+    writer_ = nullptr;
+    cancel_ = nullptr;
+  }
+  lose(fmt::format("the process of {} is lost: {}", name_, why));
+}
+
+void PeerStream::receive(Reader& reader) {
+  grpc::ByteBuffer message;
+  std::vector<std::byte> joined;
+  while (reader.Read(&message)) {
+    std::vector<grpc::Slice> slices;
+    if (!message.Dump(&slices).ok()) throw run_error("a message that cannot be read");
+    PeerFrame frame;
+    if (message.Length() < sizeof frame || message.Length() > sizeof frame + kPeerPart)
+      throw run_error("a message that no process of telar sends");
+    joined.resize(message.Length());
+    size_t at = 0;
+    for (const grpc::Slice& slice : slices) {
+      std::memcpy(joined.data() + at, slice.begin(), slice.size());
+      at += slice.size();
+    }
+    std::memcpy(&frame, joined.data(), sizeof frame);
+    const std::span<const std::byte> bytes = std::span(joined).subspan(sizeof frame);
+    check_peer_frame(frame, bytes);
+    switch (frame.kind) {
+      case PeerFrame::Kind::welcome: throw run_error("a second welcome");
+      case PeerFrame::Kind::part:
+        if (inbox_.take(frame, bytes)) news_(false);
+        break;
+      case PeerFrame::Kind::failed: {
+        const std::string why(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        const std::lock_guard lock(mutex_);
+        lost_ = fmt::format("the process of {} failed: {}", name_, printable(why, 2000));
+        return;
+      }
+      case PeerFrame::Kind::goodbye: {
+        std::unique_lock lock(mutex_);
+        last_heard_ = true;
+        changed_.wait(lock, [&] { return all_said() || writer_ == nullptr || !cancel_ || over_; });
+        return;
+      }
+    }
+  }
+}
+
+}  // namespace telar
