@@ -1,28 +1,105 @@
 #include "telar/cli/together.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <optional>
+#include <stop_token>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "telar/cli/errors.h"
+#include "telar/comm/linked/linked_processes.h"
+#include "telar/comm/peers/peer_links.h"
+#include "telar/comm/store/random_id.h"
+#include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+#include "telar/train/local_processes.h"
 
 namespace telar::cli {
+
+namespace {
+
+constexpr double kWorkersEnd = 5;  // seconds
+
+/// A process of this host that joins; its errors appear where those of this process do.
+ChildStart worker_process(int64_t rank, const std::string& coordinator, const Security& security) {
+  ChildStart child{.name = fmt::format("the process {}", rank),
+                   .words = {std::filesystem::read_symlink("/proc/self/exe").string(), "work", "--join",
+                             coordinator, "--follow", std::to_string(::getpid())},
+                   .environment = {},
+                   .log = {},
+                   .irreplaceable = [] { return "so the run cannot go on"; }};
+  if (!security.token.empty()) child.environment["TELAR_TOKEN"] = security.token;
+  return child;
+}
+
+}  // namespace
 
 std::unique_ptr<Processes> join_together() {
   return join_processes([](const Error& error) { std::_Exit(report(error)); });
 }
 
-int run_together(Processes* processes, const std::function<int()>& work) {
+class PeerGroup::Impl {
+ public:
+  explicit Impl(const PeerStart& start) : children_({}) {
+    Security security = start.security;
+    const bool here = start.coordinate.empty();
+    if (here && security.token.empty())
+      security.token = fmt::format("{:016x}{:016x}", random_id(), random_id());
+    PeerMeeting meeting(here ? "127.0.0.1:0" : start.coordinate, static_cast<int>(start.workers),
+                        start.description,
+                        {.security = security, .stop = {}, .say = here ? nullptr : start.say});
+    if (!start.address_file.empty()) write_file(start.address_file, meeting.address() + "\n");
+    if (!here && start.say)
+      start.say(fmt::format("waiting for {} other process{}: telar work --join {}", start.workers - 1,
+                            start.workers == 2 ? "" : "es", meeting.address()));
+    for (int64_t rank = 1; here && rank < start.workers; ++rank)
+      children_.start(worker_process(rank, meeting.address(), security));
+    auto links = meeting.wait([&] {
+      children_.check();
+      if (start.stop_requested && start.stop_requested())
+        throw run_error("the run was stopped before all processes had come");
+    });
+    processes_ = std::make_unique<LinkedProcesses>(std::move(links));
+  }
+  ~Impl() {
+    children_.let_end();
+    processes_.reset();
+    children_.wait_for_end(kWorkersEnd);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Processes& processes() { return *processes_; }
+
+ private:
+  LocalProcesses children_;
+  std::unique_ptr<Processes> processes_;
+};
+
+PeerGroup::PeerGroup(const PeerStart& start) : impl_(std::make_unique<Impl>(start)) {}
+PeerGroup::~PeerGroup() = default;
+Processes& PeerGroup::processes() { return impl_->processes(); }
+
+int run_together(Processes* processes, const std::function<int()>& work, OthersFailures failures) {
   if (processes == nullptr) return work();
-  processes->when_lost([processes](const Error& error) { processes->abort(report(error), error.what()); });
+  const auto end = [=](const std::exception& error) {
+    const bool of_another = processes->rank() > 0 && failures == OthersFailures::silent && processes->lost();
+    const int code = of_another ? exit_code(error) : report(error);
+    processes->abort(code, error.what());
+    return code;
+  };
+  processes->when_lost(end);
   try {
     return work();
   } catch (const std::exception& error) {
     if (processes->rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
-    const int code = report(error);
-    processes->abort(code, error.what());
-    return code;
+    return end(error);
   }
 }
 

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
+#include "telar/comm/network.h"
 #include "telar/comm/processes.h"
 
 namespace telar::cli {
@@ -11,10 +14,40 @@ namespace telar::cli {
 /// join, reports the error and exits.
 std::unique_ptr<Processes> join_together();
 
-/// Does the work of a verb that mpirun has started in several processes; `processes` is null for a single
-/// process. If one process fails, all end. All processes find the same user error, so rank 0 reports it and
-/// ends the others; the others wait two seconds before they report an error of their own. A lost process also
-/// ends all. Returns the exit code.
-int run_together(Processes* processes, const std::function<int()>& work);
+/// How a run gets processes without MPI.
+struct PeerStart {
+  int64_t workers = 2;       ///< processes, with this one
+  std::string coordinate;    ///< HOST:PORT where the others join; empty: they are started here
+  std::string address_file;  ///< where the address of this process is written; may be empty
+  Security security;
+  std::string description;  ///< for the others (join_peers)
+  std::function<bool()> stop_requested;
+  std::function<void(const std::string&)> say;  ///< from any thread
+};
+
+/// The processes of a run, of which this is rank 0. Those that it has started end with it.
+class PeerGroup {
+ public:
+  /// Waits until all have come. Throws Error.
+  explicit PeerGroup(const PeerStart& start);
+  ~PeerGroup();
+  PeerGroup(const PeerGroup&) = delete;
+  PeerGroup& operator=(const PeerGroup&) = delete;
+  Processes& processes();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What a process reports when it fails because another one has.
+enum class OthersFailures : uint8_t { reported, silent };
+
+/// Does the work of a verb that runs in several processes; `processes` is null for a single process. If one
+/// process fails, all end. All processes find the same user error, so rank 0 reports it and ends the others;
+/// the others wait two seconds before they report an error of their own. A lost process also ends all.
+/// Returns the exit code.
+int run_together(Processes* processes, const std::function<int()>& work,
+                 OthersFailures failures = OthersFailures::reported);
 
 }  // namespace telar::cli

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "telar/cli/options.h"
 #include "telar/cli/phase_text.h"
@@ -17,8 +18,10 @@
 #include "telar/observe/stop_request.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_report.h"
+#include "telar/train/job_strategy.h"
 #include "telar/train/run.h"
 #include "telar/train/run_folder.h"
+#include "telar/train/shared_task.h"
 
 namespace telar::cli {
 
@@ -33,7 +36,9 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   std::string summary;
   std::string output;
+  int64_t workers = 0;  ///< 0: not given
   std::string coordinate;
+  std::string address_file;
   std::string metrics;
   SecurityArguments security;
   bool resume = false;
@@ -157,15 +162,7 @@ std::string summary_text(const RunSummary& summary) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Of several processes only some may have received the signal.
-int code_of(const RunSummary& summary, const StopRequest& stop, Processes* processes) {
-  if (summary.outcome == FitOutcome::finished) return 0;
-  const std::string own = stop.requested() ? std::to_string(stop.signal_number()) : "";
-  return 128 + std::stoi(processes == nullptr ? own : processes->first_text(own));
-}
-
-int train(const TrainArguments& arguments, bool profile, Processes* processes) {
-  const Job job = job_of(arguments);
+int train(const Job& job, const TrainArguments& arguments, bool profile, Processes* processes) {
   const bool quiet = arguments.quiet || (processes != nullptr && processes->rank() > 0);
   if (arguments.check) {
     const std::string text = job_report(
@@ -186,7 +183,7 @@ int train(const TrainArguments& arguments, bool profile, Processes* processes) {
   options.progress = &progress;
   options.processes = processes;
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();
-  options.coordinate = arguments.coordinate;
+  if (uses_servers(job)) options.coordinate = arguments.coordinate;
   options.metrics = arguments.metrics;
   options.security = security_of(arguments.security);
   if (profile) options.profile = arguments.profile;
@@ -195,7 +192,7 @@ int train(const TrainArguments& arguments, bool profile, Processes* processes) {
     if (!quiet) std::cerr << "warning: " << text << std::endl;
   };
   const RunSummary summary = run_job(job, options);
-  const int code = code_of(summary, stop, processes);
+  const int code = exit_code_of(summary, stop.requested() ? stop.signal_number() : 0, processes);
   if (processes != nullptr && processes->rank() > 0) return code;
   if (!arguments.summary.empty()) write_file(arguments.summary, summary_text(summary));
   if (!quiet) std::cout << ending(summary) << std::flush;
@@ -208,9 +205,58 @@ int train(const TrainArguments& arguments, bool profile, Processes* processes) {
   return code;
 }
 
+/// The processes of a strategy in lockstep, without MPI; null: this one alone.
+std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& arguments, bool profile,
+                                    const Processes* started) {
+  const bool coordinates = !arguments.coordinate.empty();
+  if (uses_servers(job)) {
+    if (arguments.workers > 0)
+      throw user_error("--workers: with strategy '{}', strategy.workers says how many workers there are",
+                       job.strategy.name);
+    if (!arguments.address_file.empty())
+      throw user_error("--address-file is for strategies without parameter servers; '{}' has servers",
+                       job.strategy.name);
+    return nullptr;
+  }
+  if (!coordinates && !arguments.address_file.empty())
+    throw user_error("--address-file needs --coordinate: nobody joins this run");
+  if (coordinates && arguments.workers == 0)
+    throw user_error("--coordinate: say with --workers how many processes there will be, with this one");
+  if (arguments.workers <= 1) return nullptr;
+  if (started != nullptr)
+    throw user_error("mpirun has started {} processes, and --workers would start others: use one of both",
+                     started->size());
+  SharedTask task{.job = job,
+                  .resume = arguments.resume,
+                  .accept_changed_data = arguments.accept_changed_data,
+                  .check = arguments.check};
+  if (profile) task.profile_steps = arguments.profile.steps;
+  const StopRequest stop({nullptr, nullptr});
+  return std::make_unique<PeerGroup>(PeerStart{.workers = arguments.workers,
+                                               .coordinate = arguments.coordinate,
+                                               .address_file = arguments.address_file,
+                                               .security = security_of(arguments.security),
+                                               .description = to_json(task),
+                                               .stop_requested = [&stop] { return stop.requested(); },
+                                               .say =
+                                                   [quiet = arguments.quiet](const std::string& text) {
+                                                     if (!quiet) std::cout << text << std::endl;
+                                                   }});
+}
+
 int train(const TrainArguments& arguments, bool profile) {
-  const std::unique_ptr<Processes> processes = join_together();
-  return run_together(processes.get(), [&] { return train(arguments, profile, processes.get()); });
+  const std::unique_ptr<Processes> started = join_together();
+  std::unique_ptr<PeerGroup> peers;
+  std::optional<Job> job;
+  const auto prepare = [&] {
+    job = job_of(arguments);
+    peers = peers_of(*job, arguments, profile, started.get());
+    return peers == nullptr ? train(*job, arguments, profile, started.get()) : 0;
+  };
+  const int code = run_together(started.get(), prepare);
+  if (peers == nullptr) return code;
+  return run_together(&peers->processes(),
+                      [&] { return train(*job, arguments, profile, &peers->processes()); });
 }
 
 }  // namespace
@@ -222,9 +268,14 @@ void add_train(Verb& program) {
   add_overrides(verb, arguments->overrides);
   verb.option("--summary", arguments->summary, "Write the result as JSON to this file");
   verb.option("--output", arguments->output, "Run folder; without it, a new folder runs/NAME-N");
+  verb.option("--workers", arguments->workers,
+              "Train in so many processes, with this one: they are started here, or join at --coordinate")
+      .between(1, 10'000);
   verb.option(
       "--coordinate", arguments->coordinate,
-      "HOST:PORT where workers on other hosts join (telar work); strategy.server_addresses names the servers");
+      "HOST:PORT where processes on other hosts join (telar work); of a strategy with servers, strategy.server_addresses names them");
+  verb.option("--address-file", arguments->address_file,
+              "Write the address where the processes join to this file, for a port 0");
   verb.option(
       "--metrics", arguments->metrics,
       "HOST:PORT where Prometheus reads loss, rates, lag and workers while it trains (docs/stream.md)");
@@ -248,6 +299,8 @@ void add_train(Verb& program) {
       "  telar train examples/mlp.yaml --set training.epochs=3 --set optimizer.learning_rate=0.01\n"
       "  telar train runs/fashion_mnist-1 --resume\n"
       "  telar train examples/mlp.yaml --profile\n"
+      "  telar train examples/fashion_mnist.yaml --workers 2\n"
+      "  telar train examples/fashion_mnist.yaml --workers 2 --coordinate trainer:7000 --certificates certs --token-file token\n"
       "  mpirun -n 2 telar train examples/fashion_mnist.yaml\n"
       "  mpirun -n 2 telar train examples/fashion_mnist.yaml --set strategy.name=pipeline --set strategy.stages=2\n"
       "  telar train examples/fashion_mnist.yaml --set strategy.name=downpour --set strategy.workers=2\n"

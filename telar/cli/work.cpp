@@ -1,12 +1,20 @@
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "telar/cli/options.h"
 #include "telar/cli/service.h"
+#include "telar/cli/together.h"
 #include "telar/cli/verbs.h"
+#include "telar/comm/linked/linked_processes.h"
+#include "telar/comm/peers/peer_links.h"
 #include "telar/core/error.h"
 #include "telar/observe/service_log.h"
+#include "telar/train/shared_task.h"
 #include "telar/train/worker.h"
 
 namespace telar::cli {
@@ -14,8 +22,8 @@ namespace telar::cli {
 namespace {
 
 constexpr StopRequest::Messages kWorkStops = {
-    "leaving the run; unfinished work goes to other workers; a second Ctrl-C quits at once\n",
-    "quitting at once; unfinished work goes to other workers\n"};
+    "leaving the run: unfinished work goes to other workers, and processes in lockstep stop with a checkpoint; a second Ctrl-C quits at once\n",
+    "quitting at once\n"};
 
 struct WorkArguments {
   std::string join;
@@ -35,6 +43,26 @@ int work(const WorkArguments& arguments) {
   options.patience_seconds = arguments.wait;
   options.stop = end.token();
   options.say = [&log](const std::string& text) { log.line(text); };
+  if (std::optional<JoinedPeers> joined =
+          join_peers(options.coordinator, options.patience_seconds,
+                     {.security = options.security, .stop = options.stop, .say = options.say})) {
+    const SharedTask task = shared_task_from_json(joined->description);
+    LinkedProcesses processes(std::move(joined->links));
+    // A process that is stopped would outlive a run that has failed.
+    if (arguments.follow != 0)
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+    else
+      log.line(
+          fmt::format("joined {} as rank {} of {}", options.coordinator, processes.rank(), processes.size()));
+    return log.finish(run_together(
+        &processes,
+        [&] {
+          return follow(task, options.overrides, processes, [&end] {
+            return end.token().stop_requested() && end.signal_number() == 0 ? SIGTERM : end.signal_number();
+          });
+        },
+        arguments.follow != 0 ? OthersFailures::silent : OthersFailures::reported));
+  }
   try {
     telar::work(options);
   } catch (const Error&) {

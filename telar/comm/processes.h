@@ -13,7 +13,7 @@
 
 namespace telar {
 
-/// The processes that train one job together, as started by mpirun or srun. All of them call the same
+/// The processes that train one job together: started by mpirun or srun, or joined (comm/peers). All call the same
 /// operations in the same order, except abort(). All run the same job on the same number of replicas; only
 /// rank 0 prints, writes and saves.
 ///
@@ -78,6 +78,9 @@ class Processes {
   /// `last_resort` is called once, on another thread, when a process has been lost for 26 s and no operation
   /// here has noticed, because this process computes or waits for something else. It may abort().
   virtual void when_lost(std::function<void(const Error&)> last_resort) = 0;
+
+  /// Whether another process is known to have ended, or has been silent for too long.
+  virtual bool lost() const = 0;
 
   /// Ends all processes at once, including this one, with this exit code. `why`: a sentence for the others.
   virtual void abort(int code, const std::string& why) = 0;

@@ -13,8 +13,8 @@ struct ChildStart {
   std::string name;                                ///< "worker 1", for messages
   std::vector<std::string> words;                  ///< the program and its arguments
   std::map<std::string, std::string> environment;  ///< in addition to this process's environment
-  std::filesystem::path log;                       ///< its output is appended here
-  bool may_leave = false;                          ///< it is not restarted if it ends with exit code 0
+  std::filesystem::path log;  ///< its output is appended here; empty: it goes where this process's own goes
+  bool may_leave = false;     ///< it is not restarted if it ends with exit code 0
   /// Called when it ends, from any thread, for what LocalProcesses::check() then says about it: why nothing
   /// can continue without it. Empty: it is restarted.
   std::function<std::string()> irreplaceable = {};

@@ -114,7 +114,7 @@ void LocalProcesses::look_after(Process& process) {
   };
   if (process.what.irreplaceable) {
     failure_ = fmt::format("{}, {}", death, process.what.irreplaceable());
-    if (WIFEXITED(status)) failure_ = with_log(failure_);
+    if (WIFEXITED(status) && !process.what.log.empty()) failure_ = with_log(failure_);
   } else if (process.quick_deaths >= kMostQuickDeaths) {
     failure_ = with_log(
         fmt::format("{}, {} times in a row, soon after it was started", death, process.quick_deaths));

@@ -126,9 +126,7 @@ class PeerLinks final : public ProcessLinks {
     if (!lost_) return;
     for (const auto& stream : streams_)
       if (const std::string why = stream == nullptr ? "" : stream->lost(); !why.empty())
-        throw run_error(
-            "{}; the last checkpoint is whole; continue from it with --resume, with any number of processes",
-            why);
+        throw run_error("{}", why);
   }
   void rest() const override {
     std::unique_lock lock(mutex_);
@@ -220,7 +218,6 @@ class PeerLinks final : public ProcessLinks {
       context.AddMetadata(kRankKey, std::to_string(rank_));
       const std::unique_ptr<FrameClientStream> stream = open_frames(channel, kPeerMessagesMethod, context);
       grpc::ByteBuffer welcome;
-      const std::stop_callback stop(options_.stop, [&context] { context.TryCancel(); });
       if (stream->Read(&welcome)) peer.serve(*stream, *stream, [&context] { context.TryCancel(); });
       stream->WritesDone();
       const grpc::Status status = stream->Finish();

@@ -22,7 +22,7 @@ namespace telar {
 /// One of the processes that join.
 struct PeerOptions {
   Security security;
-  std::stop_token stop;                         ///< ends all waits with an Error (run)
+  std::stop_token stop;                         ///< ends the waits for others to join with an Error (run)
   std::function<void(const std::string&)> say;  ///< from any thread; may be empty
 };
 

@@ -176,7 +176,9 @@ void PeerStream::serve(Reader& reader, Writer& writer, std::function<void()> can
     writer_ = nullptr;
     cancel_ = nullptr;
   }
-  lose(fmt::format("the process of {} is lost: {}", name_, why));
+  lose(fmt::format(
+      "the process of {} is lost: {}; the last checkpoint is whole; continue from it with --resume, with any number of processes",
+      name_, why));
 }
 
 void PeerStream::receive(Reader& reader) {

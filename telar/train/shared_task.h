@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "telar/train/run.h"
+
+namespace telar {
+
+/// What all processes of a run do with its job; rank 0 also writes and reports.
+struct SharedTask {
+  Job job;
+  bool resume = false;
+  bool accept_changed_data = false;
+  bool check = false;                    ///< the job is checked, not trained
+  std::optional<int64_t> profile_steps;  ///< empty: no profile
+};
+
+/// As JSON, for processes that join (join_peers).
+std::string to_json(const SharedTask& task);
+/// Throws Error (user).
+SharedTask shared_task_from_json(const std::string& text);
+
+/// The part of a process that has joined. `overrides`: of the job, on its host. `signal`: the number of a
+/// signal that asks it to stop; 0: none. Returns the exit code. Throws Error.
+int follow(SharedTask task, const std::vector<std::string>& overrides, Processes& processes,
+           const std::function<int()>& signal);
+
+/// The exit code of a run: 0, or 128 and the number of the signal that has stopped it, which only some of the
+/// processes may have received.
+int exit_code_of(const RunSummary& summary, int signal, Processes* processes);
+
+}  // namespace telar
