@@ -24,15 +24,21 @@ class OverMpi : public testing::Test {
     for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) {
       ::setenv(allowed, "1", 1);  // NOLINT(concurrency-mt-unsafe): one thread
     }
-    if (std::system("mpirun --version >/dev/null 2>&1") != 0) {  // NOLINT(concurrency-mt-unsafe): one thread
+    if (by_mpi() &&
+        std::system("mpirun --version >/dev/null 2>&1") != 0) {  // NOLINT(concurrency-mt-unsafe): one thread
       GTEST_SKIP() << "NOT TESTED: mpirun is missing";
     }
   }
 
+  virtual bool by_mpi() const { return true; }
+
+  /// 0 processes: this one alone, with no launcher.
   CommandResult telar(int processes, const std::string& arguments) const {
-    const std::string prefix =
-        processes == 0 ? "" : "timeout 100 mpirun -n " + std::to_string(processes) + " --oversubscribe";
-    return telar_in(folder_.path(), arguments, prefix);
+    if (processes == 0) return telar_in(folder_.path(), arguments);
+    const std::string count = std::to_string(processes);
+    if (by_mpi())
+      return telar_in(folder_.path(), arguments, "timeout 100 mpirun -n " + count + " --oversubscribe");
+    return telar_in(folder_.path(), arguments + " --workers " + count, "timeout 100");
   }
 
   nlohmann::json summary(const std::string& run) const {
@@ -42,7 +48,15 @@ class OverMpi : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(OverMpi, ProcessesTrainLikeReplicas) {
+/// Processes that mpirun starts, and those that join without it.
+class Together : public OverMpi, public testing::WithParamInterface<const char*> {
+ protected:
+  bool by_mpi() const override { return std::string(GetParam()) == "Mpi"; }
+};
+INSTANTIATE_TEST_SUITE_P(Processes, Together, testing::Values("Mpi", "Peers"),
+                         [](const auto& way) { return std::string(way.param); });
+
+TEST_P(Together, ProcessesTrainLikeReplicas) {
   ASSERT_EQ(telar(0, "train small.yaml --output alone --set strategy.replicas=3").code, 0);
   const CommandResult together = telar(3, "train small.yaml --output together");
   ASSERT_EQ(together.code, 0) << together.err;
@@ -109,7 +123,7 @@ TEST_F(OverMpi, ProgressInAFileHasNoEscapeCodes) {
   EXPECT_EQ(trained.out.find('\x1b'), std::string::npos) << trained.out;
 }
 
-TEST_F(OverMpi, ARunResumesWithAnotherNumberOfProcesses) {
+TEST_P(Together, ARunResumesWithAnotherNumberOfProcesses) {
   ASSERT_EQ(telar(0, "train small.yaml --output whole --set strategy.replicas=2").code, 0);
   ASSERT_EQ(telar(2, "train small.yaml --output run --set training.epochs=2").code, 0);
   const CommandResult resumed = telar(3, "train run --resume --set training.epochs=4");
@@ -121,7 +135,7 @@ TEST_F(OverMpi, ARunResumesWithAnotherNumberOfProcesses) {
 }
 
 // Each process has a part of the layers; only rank 0 writes and reads checkpoints.
-TEST_F(OverMpi, ADividedModelResumesWithTheSameBitsAndOnOneDevice) {
+TEST_P(Together, ADividedModelResumesWithTheSameBitsAndOnOneDevice) {
   const std::string wide = " --set model.options.hidden=[128]";  // layouts pad rows to blocks of up to 64
   const std::string divided =
       wide +
@@ -148,7 +162,7 @@ TEST_F(OverMpi, ADividedModelResumesWithTheSameBitsAndOnOneDevice) {
 }
 
 // Each process has a stage, which keeps its layers, and reads whole batches.
-TEST_F(OverMpi, APipelineEqualsThatOfOneProcessAndResumesAnywhere) {
+TEST_P(Together, APipelineEqualsThatOfOneProcessAndResumesAnywhere) {
   const std::string staged =
       " --set optimizer=adam --set strategy.name=pipeline --set strategy.stages=2 --set training.clip_norm=1"
       " --set training.early_stopping.patience=100";
@@ -175,7 +189,7 @@ TEST_F(OverMpi, APipelineEqualsThatOfOneProcessAndResumesAnywhere) {
   EXPECT_EQ(back.code, 0) << back.err;
 }
 
-TEST_F(OverMpi, StagesThatCannotBeDividedAmongProcessesAreRefusedOnce) {
+TEST_P(Together, StagesThatCannotBeDividedAmongProcessesAreRefusedOnce) {
   const CommandResult result =
       telar(2, "train small.yaml --set strategy.name=pipeline --set strategy.stages=3");
   EXPECT_EQ(result.code, 2) << result.err;
@@ -183,7 +197,7 @@ TEST_F(OverMpi, StagesThatCannotBeDividedAmongProcessesAreRefusedOnce) {
   EXPECT_EQ(result.err.find("error: "), result.err.rfind("error: ")) << result.err;
 }
 
-TEST_F(OverMpi, BatchAndRateGrowWithTheNumberOfWorkers) {
+TEST_P(Together, BatchAndRateGrowWithTheNumberOfWorkers) {
   const std::string scaled =
       " --set training.batch_per=worker --set schedule.scale=linear --set schedule.warmup_epochs=1 --set optimizer=sgd --set optimizer.learning_rate=0.01 --set training.batch=16";
   const CommandResult result = telar(2, "train small.yaml --output run" + scaled);
@@ -267,10 +281,11 @@ TEST_F(OverMpi, BenchCommWithoutStepsMeasuresOnlySums) {
   EXPECT_FALSE(says(result.out, "step")) << result.out;
 }
 
-TEST_F(OverMpi, AMistakeIsReportedOnceWithExitCodeTwo) {
-  for (const char* mistake :
+TEST_P(Together, AMistakeIsReportedOnceWithExitCodeTwo) {
+  for (const std::string mistake :
        {"train small.yaml --set training.batch=0", "train small.yaml --set strategy=single",
         "train nowhere.yaml", "bench comm --workload nothing --mb 1 --seconds 0.01"}) {
+    if (!by_mpi() && mistake.starts_with("bench")) continue;
     const CommandResult result = telar(2, mistake);
     EXPECT_EQ(result.code, 2) << result.err;
     EXPECT_NE(result.err.find("error: "), std::string::npos) << result.err;

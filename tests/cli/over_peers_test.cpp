@@ -1,0 +1,126 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "support/paths.h"
+#include "support/sentences.h"
+
+namespace telar::test {
+namespace {
+
+class OverPeers : public testing::Test {
+ protected:
+  void SetUp() override {
+    write_text(folder_ / "small.yaml",
+               "model: {name: mlp, options: {hidden: [16]}}\n"
+               "data: {source: synthetic, samples: 300, test_samples: 60, shape: [1, 6, 6], classes: 3}\n"
+               "training: {epochs: 4, batch: 32}\n"
+               "strategy: {name: mirrored, replicas: 1, threads: 1}\n");
+    write_text(folder_ / "token", "0123456789abcdef0123\n");
+    write_text(folder_ / "other", "0123456789abcdef9999\n");
+  }
+
+  /// Runs a script in which T is the program; it ends within a minute. Returns its exit code.
+  int run(const std::string& script) const {
+    write_text(folder_ / "script.sh", "T='" + telar_program() + "'\n" + script);
+    const std::string line = "cd '" + folder_.path().string() + "' && timeout 60 bash script.sh";
+    return WEXITSTATUS(std::system(line.c_str()));  // NOLINT(concurrency-mt-unsafe): one thread
+  }
+  std::string text(const std::string& file) const { return read_text(folder_ / file); }
+
+  /// A long run, and what happens when it has made steps. `does` sees the process id of a worker as $w.
+  int while_training(const std::string& does) const {
+    return run(
+        "$T train small.yaml --output run --set training.epochs=1000000 --workers 3 >out 2>err & job=$!\n"
+        "for i in $(seq 300); do [ -s run/metrics.jsonl ] && break; sleep 0.1; done\n"
+        "w=$(pgrep -f -- \"work --join .* --follow $job\" | tail -n 1)\n" +
+        does +
+        "\nwait $job; code=$?\n"
+        "for i in $(seq 50); do pgrep -f -- \"--follow $job\" >/dev/null || exit $code; sleep 0.1; done; exit 99\n");
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(OverPeers, WhoDiesEndsTheOthersAtOnceAndIsNamed) {
+  EXPECT_EQ(while_training("kill -KILL $w; date +%s%N >killed; wait $job; date +%s%N >ended"), 1)
+      << text("err");
+  EXPECT_TRUE(says(text("err"), "error: the process of rank ")) << text("err");
+  EXPECT_TRUE(says(text("err"), "is lost: it has ended")) << text("err");
+  EXPECT_EQ(text("err").find("error: "), text("err").rfind("error: ")) << text("err");
+  EXPECT_LT(std::stod(text("ended")) - std::stod(text("killed")), 5e9);
+}
+
+TEST_F(OverPeers, ATerminationOfOneProcessEndsAllWithItsCode) {
+  EXPECT_EQ(while_training("kill -TERM $w"), 143) << text("err");
+  EXPECT_TRUE(says(text("out"), "--resume"));
+}
+
+TEST_F(OverPeers, AWorkerThatIsStoppedForEverDoesNotOutliveARunThatFails) {
+  EXPECT_EQ(while_training("kill -STOP $w; kill -KILL $job"), 137);
+}
+
+TEST_F(OverPeers, ProcessesJoinWithTheTokenOnly) {
+  EXPECT_EQ(run("$T train small.yaml --output run --workers 3 --coordinate 127.0.0.1:0 --address-file at "
+                "--token-file token >out 2>err & job=$!\n"
+                "for i in $(seq 300); do [ -s at ] && break; sleep 0.1; done\n"
+                "$T work --join $(cat at) --token-file other 2>refused && exit 98\n"
+                "$T work --join $(cat at) --token-file token >first & \n"
+                "$T work --join $(cat at) --token-file token >second || exit 97\n"
+                "wait $job\n"),
+            0)
+      << text("err");
+  EXPECT_TRUE(says(text("refused"), "refused: the token is not the one of this job"));
+  EXPECT_TRUE(says(text("out"), "waiting for 2 other processes: telar work --join 127.0.0.1:"))
+      << text("out");
+  EXPECT_TRUE(says(text("out"), "has joined (3 of 3 processes)")) << text("out");
+  EXPECT_TRUE(says(text("first") + text("second"), "as rank 1 of 3"));
+  EXPECT_TRUE(says(text("first") + text("second"), "as rank 2 of 3"));
+  EXPECT_EQ(nlohmann::json::parse(text("run/summary.json")).at("replicas"), 3);
+}
+
+TEST_F(OverPeers, WhoComesTooLateOrIsNotNeededIsToldSo) {
+  EXPECT_EQ(
+      run("$T train small.yaml --output run --set training.epochs=1000000 --workers 2 --coordinate 127.0.0.1:0 "
+          "--address-file at >out 2>err & job=$!\n"
+          "for i in $(seq 300); do [ -s at ] && break; sleep 0.1; done\n"
+          "$T work --join $(cat at) >first &\n"
+          "for i in $(seq 300); do [ -s run/metrics.jsonl ] && break; sleep 0.1; done\n"
+          "$T work --join $(cat at) 2>late; echo $? >code\n"
+          "kill -INT $job; wait $job\n"),
+      130)
+      << text("err");
+  EXPECT_EQ(text("code"), "2\n");
+  EXPECT_TRUE(says(text("late"), "refused: the 2 processes of this run have come already")) << text("late");
+}
+
+TEST_F(OverPeers, OptionsThatDoNotFitAreRefused) {
+  const std::vector<std::pair<std::string, std::string>> mistakes = {
+      {"--workers 2 --set strategy.name=downpour", "strategy.workers says how many workers there are"},
+      {"--coordinate 127.0.0.1:0", "say with --workers how many processes there will be"},
+      {"--address-file at", "--address-file needs --coordinate"},
+      {"--workers 2 --coordinate 10.0.0.1:0", "is not safe without certificates and a token"},
+      {"--workers 0", "--workers"}};
+  for (const auto& [options, why] : mistakes) {
+    const CommandResult result = telar_in(folder_.path(), "train small.yaml " + options, "timeout 20");
+    EXPECT_EQ(result.code, 2) << options;
+    EXPECT_TRUE(says(result.err, why)) << options << ": " << result.err;
+  }
+  const CommandResult twice = telar_in(
+      folder_.path(), "train small.yaml --workers 2",
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 20 mpirun -n 2 --oversubscribe");
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_TRUE(says(twice.err, "mpirun has started 2 processes, and --workers would start others"))
+      << twice.err;
+}
+
+TEST_F(OverPeers, AJobIsCheckedByAllProcesses) {
+  const CommandResult result = telar_in(folder_.path(), "train small.yaml --check --workers 2", "timeout 60");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(says(result.out, "small.yaml is valid"));
+}
+
+}  // namespace
+}  // namespace telar::test
