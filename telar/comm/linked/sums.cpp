@@ -12,38 +12,60 @@ namespace telar {
 
 namespace {
 
+/// A shard passes in pieces, so that the sums of one return while the values of the next ones arrive.
 class MessageSums final : public Sums {
  public:
   explicit MessageSums(Circle circle) : circle_(std::move(circle)) {}
 
   void add(std::span<float> shard, SumTo to) override {
-    Sum& sum = sums_.emplace_back();
-    sum.shard = shard;
-    sum.to = to;
-    for_others([&](int other) { send(sum, 0, other, part(sum, other)); });
+    size_t longest = 0;
+    for (int process = 0; process < circle_.size(); ++process) {
+      const auto [begin, end] = shard_of(shard.size(), process, circle_.size());
+      longest = std::max(longest, end - begin);
+    }
+    const size_t pieces = std::max<size_t>(1, (longest + kPiece - 1) / kPiece);
+    for (size_t piece = 0; piece < pieces; ++piece) {
+      Sum& sum = sums_.emplace_back();
+      sum.shard = shard;
+      sum.to = to;
+      sum.piece = piece;
+      sum.last = piece + 1 == pieces;
+      for_others([&](int other) { send(sum.sent, 0, other, part(sum, other)); });
+    }
   }
 
   size_t complete() override {
-    while (added_ < sums_.size() && has_received(sums_[added_])) add_received(sums_[added_++]);
+    for (; added_ < sums_.size(); ++added_) {
+      for (size_t next = added_; next < std::min(added_ + kAhead, sums_.size()); ++next) receive(sums_[next]);
+      if (!all_done(sums_[added_].received)) break;
+      add_received(sums_[added_]);
+    }
     // The sums of others are received where the values that were sent to them lie.
     while (returned_ < added_ && all_done(sums_[returned_].sent)) return_sum(sums_[returned_++]);
-    while (complete_ < returned_ && is_complete(sums_[complete_])) ++complete_;
-    return complete_;
+    for (; complete_ < returned_ && all_done(sums_[complete_].returned); ++complete_)
+      shards_ += sums_[complete_].last ? 1 : 0;
+    return shards_;
   }
 
   void clear() override {
     sums_.clear();
-    added_ = returned_ = complete_ = 0;
+    added_ = returned_ = complete_ = shards_ = 0;
   }
 
  private:
+  static constexpr size_t kPiece = size_t{1} << 18;  // floats of each part
+  static constexpr size_t kAhead = 4;                // pieces whose values may arrive
+
   using Transfers = std::vector<std::unique_ptr<Transfer>>;
   struct Sum {
     std::span<float> shard;
     SumTo to = SumTo::all;
-    Transfers sent;      ///< values, to those who sum them
-    Transfers received;  ///< values of this process's part
-    Transfers returned;  ///< sums, in both directions
+    size_t piece = 0;
+    bool last = false;          ///< of its shard
+    Transfers sent;             ///< values, to those who sum them
+    Transfers received;         ///< values of this process's part
+    std::vector<float> values;  ///< those, a row for each process
+    Transfers returned;         ///< sums, in both directions
   };
 
   template <typename Work>
@@ -55,62 +77,62 @@ class MessageSums final : public Sums {
     return std::ranges::all_of(transfers, [](const auto& transfer) { return transfer->done(); });
   }
 
+  /// The piece's part that a process sums.
   std::span<float> part(const Sum& sum, int process) const {
     const auto [begin, end] = shard_of(sum.shard.size(), process, circle_.size());
-    return sum.shard.subspan(begin, end - begin);
+    const size_t from = std::min(end, begin + sum.piece * kPiece);
+    return sum.shard.subspan(from, std::min(end - from, kPiece));
   }
-  std::span<float> row(int process, size_t count) {
-    return std::span(received_).subspan(static_cast<size_t>(process) * count, count);
+  std::span<float> row(Sum& sum, int process) const {
+    const size_t count = part(sum, circle_.index).size();
+    return std::span(sum.values).subspan(static_cast<size_t>(process) * count, count);
   }
 
-  void send(Sum& sum, int round, int other, std::span<const float> values) const {
-    Transfers& sends = round == 0 ? sum.sent : sum.returned;
-    sends.push_back(started(circle_.links.to(circle_.ranks[static_cast<size_t>(other)], circle_.lane,
-                                             circle_.tag + round, std::as_bytes(values))));
+  void send(Transfers& transfers, int round, int other, std::span<const float> values) const {
+    transfers.push_back(started(circle_.links.to(circle_.ranks[static_cast<size_t>(other)], circle_.lane,
+                                                 circle_.tag + round, std::as_bytes(values))));
   }
   void receive(Transfers& transfers, int round, int other, std::span<float> values) const {
     transfers.push_back(started(circle_.links.from(circle_.ranks[static_cast<size_t>(other)], circle_.lane,
                                                    circle_.tag + round, std::as_writable_bytes(values))));
   }
 
-  /// Receives for one sum at a time, so that memory for one is enough.
-  bool has_received(Sum& sum) {
-    if (sum.received.empty() && circle_.size() > 1) {
-      const size_t count = part(sum, circle_.index).size();
-      received_.resize(count * static_cast<size_t>(circle_.size()));
-      for_others([&](int other) { receive(sum.received, 0, other, row(other, count)); });
-    }
-    return all_done(sum.received);
+  void receive(Sum& sum) {
+    if (!sum.received.empty()) return;
+    sum.values = std::move(spare_);
+    spare_ = {};
+    sum.values.resize(part(sum, circle_.index).size() * static_cast<size_t>(circle_.size()));
+    for_others([&](int other) { receive(sum.received, 0, other, row(sum, other)); });
   }
 
   /// In rank order.
-  void add_received(const Sum& sum) {
+  void add_received(Sum& sum) {
     const std::span<float> own = part(sum, circle_.index);
-    std::ranges::copy(own, row(circle_.index, own.size()).begin());
-    std::ranges::copy(row(0, own.size()), own.begin());
+    std::ranges::copy(own, row(sum, circle_.index).begin());
+    std::ranges::copy(row(sum, 0), own.begin());
     for (int process = 1; process < circle_.size(); ++process) {
-      const float* values = row(process, own.size()).data();
+      const float* values = row(sum, process).data();
 #pragma omp simd
       for (size_t i = 0; i < own.size(); ++i) own[i] += values[i];
     }
+    spare_ = std::move(sum.values);
   }
 
   void return_sum(Sum& sum) {
     if (sum.to == SumTo::parts) return;
     for_others([&](int other) {
-      send(sum, 1, other, part(sum, circle_.index));
+      send(sum.returned, 1, other, part(sum, circle_.index));
       receive(sum.returned, 1, other, part(sum, other));
     });
   }
 
-  static bool is_complete(const Sum& sum) { return all_done(sum.returned); }
-
   Circle circle_;
   std::deque<Sum> sums_;
-  std::vector<float> received_;
-  size_t added_ = 0;     ///< sums of which this process's part is summed
-  size_t returned_ = 0;  ///< that pass to the others
+  std::vector<float> spare_;  ///< memory of values
+  size_t added_ = 0;          ///< pieces of which this process's part is summed
+  size_t returned_ = 0;       ///< that pass to the others
   size_t complete_ = 0;
+  size_t shards_ = 0;  ///< complete
 };
 
 /// Counts grow from step to step and are never reset. `arrived` is the number of a process's shards that all

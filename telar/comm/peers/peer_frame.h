@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "telar/comm/linked/links.h"
 
@@ -30,8 +31,11 @@ static_assert(sizeof(PeerFrame) == 32);
 /// Bytes of a message in one frame: they are copied while the next ones are on their way.
 inline constexpr size_t kPeerPart = size_t{1} << 20;
 
+/// The bytes behind a frame, in pieces.
+using PeerBytes = std::vector<std::span<const std::byte>>;
+
 void seal(PeerFrame& frame, std::span<const std::byte> bytes);
 /// Throws Error (run) if the frame is damaged or impossible.
-void check_peer_frame(const PeerFrame& frame, std::span<const std::byte> bytes);
+void check_peer_frame(const PeerFrame& frame, const PeerBytes& bytes);
 
 }  // namespace telar

@@ -6,6 +6,13 @@
 
 namespace telar {
 
+namespace {
+
+/// So much of a message that nobody has asked for is room made at once; more if it does arrive.
+constexpr uint64_t kReserved = uint64_t{256} << 20;
+
+}  // namespace
+
 void PeerInbox::start(Lane lane, uint32_t tag, Receive& receive) {
   const std::lock_guard lock(mutex_);
   receive.done = false;
@@ -46,12 +53,14 @@ void PeerInbox::finish_front(Queue& queue) {
   }
 }
 
-bool PeerInbox::take(const PeerFrame& frame, std::span<const std::byte> bytes) {
+bool PeerInbox::take(const PeerFrame& frame, const PeerBytes& bytes) {
   const std::lock_guard lock(mutex_);
   Queue& queue = queues_[{frame.lane, frame.tag}];
-  if (frame.offset == 0) {
+  const bool complete = queue.messages.empty() || queue.messages.back().arrived == queue.messages.back().size;
+  if (frame.offset == 0 && complete) {
     Message& message = queue.messages.emplace_back();
     message.size = frame.size;
+    if (queue.waiting.empty()) message.kept.reserve(std::min<uint64_t>(frame.size, kReserved));
     if (!queue.waiting.empty()) {
       give(message, *queue.waiting.front());
       queue.waiting.pop_front();
@@ -61,11 +70,13 @@ bool PeerInbox::take(const PeerFrame& frame, std::span<const std::byte> bytes) {
       queue.messages.back().arrived != frame.offset)
     throw run_error("parts of a message that do not follow each other");
   Message& message = queue.messages.back();
-  if (message.receive != nullptr)
-    std::ranges::copy(bytes, message.receive->bytes.begin() + static_cast<std::ptrdiff_t>(frame.offset));
-  else if (!message.dropped)
-    message.kept.insert(message.kept.end(), bytes.begin(), bytes.end());
-  message.arrived += bytes.size();
+  for (const std::span<const std::byte> piece : bytes) {
+    if (message.receive != nullptr)
+      std::ranges::copy(piece, message.receive->bytes.begin() + static_cast<std::ptrdiff_t>(message.arrived));
+    else if (!message.dropped)
+      message.kept.insert(message.kept.end(), piece.begin(), piece.end());
+    message.arrived += piece.size();
+  }
   const bool done = message.receive != nullptr && message.arrived == message.size;
   finish_front(queue);
   return done;

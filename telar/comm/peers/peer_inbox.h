@@ -28,7 +28,7 @@ class PeerInbox {
   void cancel(Lane lane, uint32_t tag, Receive& receive);
   /// A part of a message, already checked. Returns whether a receive is done. Throws Error (run) if parts do
   /// not follow each other, or a message has another size than was expected.
-  bool take(const PeerFrame& frame, std::span<const std::byte> bytes);
+  bool take(const PeerFrame& frame, const PeerBytes& bytes);
 
  private:
   struct Message {

@@ -191,6 +191,7 @@ class PeerLinks final : public ProcessLinks {
     say_last(last, why);
     for (const auto& stream : streams_)
       if (stream != nullptr) stream->close(2s);
+    ending_.request_stop();
     server_->serve_by({});
     threads_.clear();
   }
@@ -217,6 +218,7 @@ class PeerLinks final : public ProcessLinks {
       context.AddMetadata(kGroupKey, group_);
       context.AddMetadata(kRankKey, std::to_string(rank_));
       const std::unique_ptr<FrameClientStream> stream = open_frames(channel, kPeerMessagesMethod, context);
+      const std::stop_callback ending(ending_.get_token(), [&context] { context.TryCancel(); });
       grpc::ByteBuffer welcome;
       if (stream->Read(&welcome)) peer.serve(*stream, *stream, [&context] { context.TryCancel(); });
       stream->WritesDone();
@@ -240,6 +242,7 @@ class PeerLinks final : public ProcessLinks {
   mutable int resting_ = 0;
   std::map<size_t, bool> taken_;
   std::atomic<bool> lost_{false};
+  std::stop_source ending_;
   std::vector<std::unique_ptr<PeerStream>> streams_;  ///< by rank; null: this process
   std::vector<std::jthread> threads_;
 };

@@ -128,7 +128,7 @@ void PeerStream::say_last(PeerFrame::Kind last, const std::string& why) {
 
 void PeerStream::close(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
-  if (changed_.wait_for(lock, patience, [&] { return ended_; })) return;
+  if (writer_ == nullptr || changed_.wait_for(lock, patience, [&] { return ended_; })) return;
   if (cancel_) std::exchange(cancel_, nullptr)();
 }
 
@@ -183,21 +183,21 @@ void PeerStream::serve(Reader& reader, Writer& writer, std::function<void()> can
 
 void PeerStream::receive(Reader& reader) {
   grpc::ByteBuffer message;
-  std::vector<std::byte> joined;
   while (reader.Read(&message)) {
     std::vector<grpc::Slice> slices;
     if (!message.Dump(&slices).ok()) throw run_error("a message that cannot be read");
     PeerFrame frame;
     if (message.Length() < sizeof frame || message.Length() > sizeof frame + kPeerPart)
       throw run_error("a message that no process of telar sends");
-    joined.resize(message.Length());
-    size_t at = 0;
+    size_t of_head = 0;
+    PeerBytes bytes;
     for (const grpc::Slice& slice : slices) {
-      std::memcpy(joined.data() + at, slice.begin(), slice.size());
-      at += slice.size();
+      const auto piece = std::as_bytes(std::span(slice.begin(), slice.size()));
+      const size_t head = std::min(sizeof frame - of_head, piece.size());
+      std::memcpy(reinterpret_cast<std::byte*>(&frame) + of_head, piece.data(), head);
+      of_head += head;
+      if (head < piece.size()) bytes.push_back(piece.subspan(head));
     }
-    std::memcpy(&frame, joined.data(), sizeof frame);
-    const std::span<const std::byte> bytes = std::span(joined).subspan(sizeof frame);
     check_peer_frame(frame, bytes);
     switch (frame.kind) {
       case PeerFrame::Kind::welcome: throw run_error("a second welcome");
@@ -205,7 +205,8 @@ void PeerStream::receive(Reader& reader) {
         if (inbox_.take(frame, bytes)) news_(false);
         break;
       case PeerFrame::Kind::failed: {
-        const std::string why(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        std::string why;
+        for (const auto piece : bytes) why.append(reinterpret_cast<const char*>(piece.data()), piece.size());
         const std::lock_guard lock(mutex_);
         lost_ = fmt::format("the process of {} failed: {}", name_, printable(why, 2000));
         return;
