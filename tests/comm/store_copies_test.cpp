@@ -127,7 +127,7 @@ TEST_F(StoreCopies, AnAnsweredPushSurvivesItsServer) {
   kill(0);
   const auto lost = std::chrono::steady_clock::now();
   EXPECT_EQ(push(worker, 6).lost_updates, 0);
-  EXPECT_LT(std::chrono::steady_clock::now() - lost, std::chrono::seconds(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - lost, std::chrono::seconds(10));  // 1.5 s on an idle machine
   push(worker, 6);
   push(worker, 3);
   expect_everywhere(worker, 6);
