@@ -33,7 +33,8 @@ inline void check_layout(const StoreLayout& layout) {
 inline TransferOpening open_stream(const std::string& text) {
   std::map<std::string, std::string> values;
   size_t begin = 0;
-  for (const char* key : {kMemberKey, kRoundKey, kClientKey, kMemoryKey, kChecksumsKey, kTenureKey}) {
+  for (const char* key :
+       {kMemberKey, kRoundKey, kClientKey, kMemoryKey, kChecksumsKey, kTenureKey, kGenerationKey}) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     values[key] = text.substr(begin, end - begin);
     begin = std::min(end + 1, text.size());
@@ -41,8 +42,8 @@ inline TransferOpening open_stream(const std::string& text) {
   return opening_of([&](const char* key) { return values.at(key); });
 }
 
-/// The first byte selects the message: the request to create arenas, the description of those that exist, or
-/// the opening of a stream. Returns an empty text, or why it is refused.
+/// The first byte selects the message: the request to create arenas, a chain, the description of arenas that
+/// exist, or the opening of a stream. Returns an empty text, or why it is refused.
 inline std::string call_store(std::span<const uint8_t> input) {
   if (input.empty()) return "empty";
   const std::string bytes(input.begin() + 1, input.end());
@@ -53,6 +54,12 @@ inline std::string call_store(std::span<const uint8_t> input) {
         // Bytes that are not a message never reach the server: gRPC refuses the call.
         if (!request.ParseFromString(bytes)) return "no message";
         check_layout(identity_of(request).layout);
+        break;
+      }
+      case 'g': {
+        store::Chain chain;
+        if (!chain.ParseFromString(bytes)) return "no message";
+        if (chain_of(chain).chain.servers.empty()) throw std::logic_error("a chain without servers");
         break;
       }
       case 'd': {

@@ -28,12 +28,13 @@ std::string worker_name(int64_t number) { return fmt::format("worker {}", number
 
 ChildStart server_start(const ClusterOptions& options, const StrategyJob& strategy, int64_t number,
                         const std::string& listen, const std::filesystem::path& own) {
-  std::vector<std::string> words = {options.program,      "serve",
-                                    "--listen",           listen,
-                                    "--address-file",     (own / "address").string(),
-                                    "--snapshots",        own.string(),
-                                    "--snapshot-seconds", fmt::format("{}", strategy.snapshot_seconds),
-                                    "--follow",           std::to_string(::getpid())};
+  std::vector<std::string> words = {options.program,  "serve",
+                                    "--listen",       listen,
+                                    "--address-file", (own / "address").string(),
+                                    "--follow",       std::to_string(::getpid())};
+  if (strategy.server_replicas == 1)
+    words.insert(words.end(), {"--snapshots", own.string(), "--snapshot-seconds",
+                               fmt::format("{}", strategy.snapshot_seconds)});
   const Security& security = options.security;
   if (!security.certificates.empty()) words.insert(words.end(), {"--certificates", security.certificates});
   if (security.insecure_network) words.push_back("--insecure-network");

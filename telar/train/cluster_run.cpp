@@ -12,8 +12,10 @@
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
+#include "telar/io/server_program.h"
 #include "telar/observe/process.h"
 #include "telar/runtime/server_state.h"
+#include "telar/runtime/stored_pieces.h"
 #include "telar/train/checkpoint.h"
 #include "telar/train/cluster_children.h"
 #include "telar/train/cluster_description.h"
@@ -92,6 +94,7 @@ ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, const DataDecisio
 ClusterRun::~ClusterRun() {
   stop_watch_ = {};
   if (processes_) processes_->let_end();
+  chains_.reset();
   coordinator_.reset();
   clients_.clear();
   processes_.reset();
@@ -138,6 +141,7 @@ void ClusterRun::start(const Session& session, const TrainingState& state) {
   try {
     connect();
     write_servers(only_store(program_), stores(), session, updates_before(program_, state));
+    if (chains_) chains_->copy();
   } catch (const Error&) {
     if (processes_) processes_->check();  // says more
     throw;
@@ -154,7 +158,14 @@ void ClusterRun::start(const Session& session, const TrainingState& state) {
   for (const auto& client : clients_) options.tenures.push_back(client->tenure());
   options.rounds_before = milliseconds_since_1970();
   options.say = note();
-  coordinator_ = std::make_unique<Coordinator>(std::move(options));
+  {
+    const std::scoped_lock lock(heads_mutex_);
+    for (size_t s = 0; s < heads_.size(); ++s) {
+      options.servers[s] = heads_[s].address;
+      options.generations.push_back(heads_[s].generation);
+    }
+    coordinator_ = std::make_unique<Coordinator>(std::move(options));
+  }
   if (starts_workers()) {
     start_workers(policy_ ? policy_->wanted() : all_workers_of(job_.strategy));
   } else if (options_.say) {
@@ -196,7 +207,8 @@ void ClusterRun::start_servers() {
     const fs::path own = folder / std::to_string(s);
     fs::create_directories(own);
     ChildStart server = server_start(options_, job_.strategy, s, server_listen(), own);
-    if (work_) server.irreplaceable = std::bind_front(&ClusterRun::lost_server, this);
+    if (work_ && job_.strategy.server_replicas == 1)
+      server.irreplaceable = std::bind_front(&ClusterRun::lost_server, this);
     processes_->start(std::move(server));
   }
   const auto end = Clock::now() + std::chrono::duration<double>(kServerStart);
@@ -217,18 +229,54 @@ void ClusterRun::start_servers() {
 }
 
 void ClusterRun::connect() {
-  for (size_t s = 0; s < addresses_.size(); ++s) {
-    clients_.push_back(std::make_unique<StoreClient>(StoreClientOptions{.address = addresses_[s],
-                                                                        .security = options_.security,
-                                                                        .job = id_,
-                                                                        .member = 0,
-                                                                        .shared_memory = false,
-                                                                        .takes_over = work_.has_value(),
-                                                                        .say = note(),
-                                                                        .stop = give_up_.get_token()}));
+  if (job_.strategy.server_replicas > 1) connect_to_chains();
+  {
+    const std::scoped_lock lock(heads_mutex_);
+    if (chains_) heads_ = chains_->heads();
+    for (size_t s = 0; s < addresses_.size(); ++s) {
+      StoreClientOptions options{.address = addresses_[s],
+                                 .security = options_.security,
+                                 .job = id_,
+                                 .member = 0,
+                                 .shared_memory = false,
+                                 .takes_over = work_ && !chains_,
+                                 .say = note(),
+                                 .stop = give_up_.get_token()};
+      if (chains_) {
+        options.address = heads_[s].address;
+        options.shard = static_cast<uint32_t>(s + 1);
+        options.generation = heads_[s].generation;
+      }
+      clients_.push_back(std::make_unique<StoreClient>(std::move(options)));
+    }
   }
   create_servers(only_store(program_), stores());
   connected_ = true;
+}
+
+void ClusterRun::connect_to_chains() {
+  StoreChainsOptions options{.addresses = addresses_,
+                             .security = options_.security,
+                             .job = id_,
+                             .copies = static_cast<size_t>(job_.strategy.server_replicas),
+                             .shards = {},
+                             .generations_before = milliseconds_since_1970(),
+                             .moved = std::bind_front(&ClusterRun::moved, this),
+                             .failed = [this] { give_up_.request_stop(); },
+                             .say = note(),
+                             .stop = give_up_.get_token()};
+  for (const ServerProgram& server : only_store(program_).servers)
+    options.shards.push_back({.layout = stored_layout(server.pieces), .description = to_json(server)});
+  chains_ = std::make_unique<StoreChains>(std::move(options));
+}
+
+/// Called from any thread.
+void ClusterRun::moved(size_t server, const StoreHead& head) {
+  const std::scoped_lock lock(heads_mutex_);
+  if (heads_.empty()) return;  // connect() asks for them
+  heads_[server] = head;
+  clients_[server]->move(head);
+  if (coordinator_) coordinator_->move(heads_);
 }
 
 /// Until the servers are connected, a request to stop ends the waits for them at once. Later the servers have
@@ -338,6 +386,7 @@ std::optional<int64_t> ClusterRun::fetch(Session& session) {
     return read_servers(only_store(program_), stores(), session);
   } catch (const Error& error) {
     if (processes_) processes_->check();
+    if (chains_) check_servers();
     if (give_up_.stop_requested())
       throw run_error("{}; its parameters could not be saved; {}", error.what(), how_to_continue());
     check_servers();
@@ -352,9 +401,13 @@ std::string ClusterRun::how_to_continue() const {
                                     kept.front().filename().string(), options_.folder.string());
 }
 
-/// Ends the run of a stream whose server has been restarted, taken over by another coordinator, or away for
-/// too long. Workers that meet it first are refused, too, and change nothing that is saved.
+/// Ends a run of which no copy of a server's blocks is left, and the run of a stream whose server has been
+/// restarted, taken over by another coordinator, or away for too long. Workers that meet it first are
+/// refused, too, and change nothing that is saved.
 void ClusterRun::check_servers() {
+  if (chains_)
+    if (const std::optional<Error> failure = chains_->failure())
+      throw Error(failure->kind(), fmt::format("{}; {}", failure->what(), how_to_continue()));
   if (!work_) return;
   for (const auto& client : clients_)
     if (const std::optional<Error> failure = client->failure())

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "telar/comm/members/coordinator.h"
+#include "telar/comm/store/store_chains.h"
 #include "telar/comm/store/store_client.h"
 #include "telar/data/stream.h"
 #include "telar/train/cluster_children.h"
@@ -63,6 +64,8 @@ class ClusterRun final : public StepSource {
   void extend_work();
   void follow_load();
   void connect();
+  void connect_to_chains();
+  void moved(size_t server, const StoreHead& head);
   void watch_for_stop(const std::stop_token& over);
   bool server_away() const;
   void check_servers();
@@ -81,12 +84,15 @@ class ClusterRun final : public StepSource {
   Program program_;  ///< of a worker
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<StoreClient>> clients_;
+  std::mutex heads_mutex_;        ///< guards heads_ and the way to the coordinator
+  std::vector<StoreHead> heads_;  ///< of the servers; none: their blocks have no copies
   std::unique_ptr<LocalProcesses> processes_;
   std::unique_ptr<Coordinator> coordinator_;
   DrainPatience patience_;
-  std::atomic<bool> connected_{false};  ///< clients_ does not change any more
-  std::stop_source give_up_;            ///< ends all waits for servers
-  std::optional<StreamWork> work_;      ///< of a stream
+  std::atomic<bool> connected_{false};   ///< clients_ does not change any more
+  std::stop_source give_up_;             ///< ends all waits for servers
+  std::unique_ptr<StoreChains> chains_;  ///< null: the servers' blocks have no copies
+  std::optional<StreamWork> work_;       ///< of a stream
   std::optional<WorkerPolicy> policy_;
   WorkerLoadMeter meter_;
   std::chrono::steady_clock::time_point measured_ = {};

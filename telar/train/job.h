@@ -140,6 +140,7 @@ struct StrategyJob {
   // Strategies with parameter servers only:
   int64_t servers = 1;
   std::vector<std::string> server_addresses;
+  int64_t server_replicas = 1;
   double snapshot_seconds = 0;
   bool shared_memory = true;
 };

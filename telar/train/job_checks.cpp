@@ -167,6 +167,10 @@ void check_servers(const Job& job, const Where& where) {
     throw user_error(
         "{}: with strategy {}, all workers must have finished their steps for a checkpoint, so it comes after a number of steps; set output.checkpoint_steps",
         where("output.checkpoint_minutes"), job.strategy.name);
+  if (job.strategy.server_replicas > job.strategy.servers)
+    throw user_error(
+        "{}: strategy.server_replicas is {}, but strategy.servers is {}, and each copy is on another server; give as many servers",
+        where("strategy.server_replicas"), job.strategy.server_replicas, job.strategy.servers);
   if (job.training.clip_norm == 0) return;
   throw user_error(
       "{}: training.clip_norm needs the norm over all parameters, which strategy {} divides among servers; leave it out, or choose {}",

@@ -159,6 +159,12 @@ std::vector<JobKey> server_keys() {
       when(
           kStrategy, using_servers(),
           without_result(job_key(
+              "strategy.server_replicas", [](auto& job) -> auto& { return job.strategy.server_replicas; },
+              {.least = 1, .most = 2},
+              "Copies of what each parameter server holds. 1: its own; a killed server continues from its snapshot, without its last updates. 2: one more on the next server, which takes its place within 2 s, so that nothing is lost; snapshots and shared memory are not used then, and two servers or more are needed (docs/failures.md)."))),
+      when(
+          kStrategy, using_servers(),
+          without_result(job_key(
               "strategy.snapshot_seconds", [](auto& job) -> auto& { return job.strategy.snapshot_seconds; },
               {.least = 0, .most = 1e6},
               "Time between two snapshots of a server, and so the most that it can lose when it fails. 0: 1 s, in longer runs 1 % of the time up to 10 s, and more if snapshots would take more than 2 % of a processor or half of the disk. (`telar serve` has its own option.)"))),

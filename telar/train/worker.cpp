@@ -83,20 +83,26 @@ class Worker {
       : membership_(membership),
         job_(job_here(description, options.overrides)),
         samples_(job_, description, options) {
+    const bool copies = !membership.heads().empty();
     for (size_t s = 0; s < membership.servers().size(); ++s) {
-      clients_.push_back(
-          std::make_unique<StoreClient>(StoreClientOptions{.address = membership.servers()[s],
-                                                           .security = options.security,
-                                                           .job = membership.job(),
-                                                           .member = membership.id(),
-                                                           .shared_memory = job_.strategy.shared_memory,
-                                                           .patience_seconds = options.patience_seconds,
-                                                           .tenure = membership.tenures()[s],
-                                                           .say = options.say,
-                                                           .stop = options.stop}));
-      clients_.back()->layout();
+      clients_.push_back(std::make_unique<StoreClient>(
+          StoreClientOptions{.address = membership.servers()[s],
+                             .security = options.security,
+                             .job = membership.job(),
+                             .member = membership.id(),
+                             .shared_memory = job_.strategy.shared_memory && !copies,
+                             .patience_seconds = options.patience_seconds,
+                             .tenure = membership.tenures()[s],
+                             .shard = copies ? static_cast<uint32_t>(s + 1) : 0,
+                             .generation = copies ? membership.heads()[s].generation : 0,
+                             .say = options.say,
+                             .stop = options.stop}));
       access_.servers.push_back(clients_.back().get());
     }
+    following_.emplace(membership, [this](const std::vector<StoreHead>& heads) {
+      for (size_t s = 0; s < heads.size(); ++s) clients_[s]->move(heads[s]);
+    });
+    for (Store* server : access_.servers) server->layout();
     tell_threads(job_, nullptr, {options.say, [&options](const std::string& text) {
                                    if (options.say) options.say("warning: " + text);
                                  }});
@@ -124,6 +130,7 @@ class Worker {
   Job job_;
   WorkerSamples samples_;
   std::vector<std::unique_ptr<StoreClient>> clients_;
+  std::optional<FollowedHeads> following_;  ///< by clients_
   StoreAccess access_;
   std::unique_ptr<Session> session_;
   std::optional<WorkerLoop> loop_;

@@ -65,12 +65,16 @@ TEST(GreetingInput, OnlyTheProofIsAccepted) {
 
 TEST(StoreCallsInput, LayoutsAndOpeningsAreChecked) {
   const auto call = [](const char* name) { return fuzz::call_store(test::corpus("store_calls", name)); };
-  for (const char* name : {"create", "create_nothing", "describe", "open"}) EXPECT_EQ(call(name), "") << name;
+  for (const char* name : {"create", "create_nothing", "chain", "describe", "open"})
+    EXPECT_EQ(call(name), "") << name;
   for (const char* name : {"create_too_much", "create_sum_overflows", "describe_too_much"})
     EXPECT_NE(call(name).find("a parameter server cannot hold"), std::string::npos) << call(name);
   for (const char* name : {"open_without_member", "open_with_text", "open_beyond_32_bits"})
     EXPECT_EQ(call(name), "the stream was opened without a valid telar-member") << name;
-  for (const char* name : {"create", "describe", "open"})
+  for (const char* name :
+       {"chain_without_an_address", "chain_of_one_server_twice", "chain_before_it_was_founded"})
+    EXPECT_NE(call(name).find("the chain of shard 1"), std::string::npos) << call(name);
+  for (const char* name : {"create", "chain", "describe", "open"})
     damage("store_calls", name, [](std::span<const uint8_t> bytes) { fuzz::call_store(bytes); });
 }
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "copied_servers.h"
 #include "support/make_session.h"
 #include "support/memory_log.h"
 #include "telar/comm/members/coordinator.h"
@@ -57,6 +58,7 @@ struct Situation {
   int64_t here = 0;  ///< workers that come
   Vanishes first = Vanishes::never;
   bool returns = false;
+  int kill_every = 0;  ///< a server with copies is killed at each such push; 0: servers have no copies
 };
 
 struct Probed {
@@ -163,7 +165,11 @@ class Probe {
         data_(probed_.samples),
         topic_(3),
         program_(make_program()) {
-    for (size_t s = 0; s < 2; ++s) servers_.push_back(std::make_unique<LocalStoreServer>(program_updates()));
+    if (situation_.kill_every > 0)
+      copied_.emplace(only_store(program_));
+    else
+      for (size_t s = 0; s < 2; ++s)
+        servers_.push_back(std::make_unique<LocalStoreServer>(program_updates()));
     format_.spec = data_.spec();
     std::vector<std::byte> features(format_.spec.feature_bytes());
     std::vector<std::byte> label(format_.spec.label_bytes());
@@ -184,11 +190,15 @@ class Probe {
     Session session(coordinator_program(program_), kTwoServers, {.seed = 3});
     std::vector<std::unique_ptr<Store>> own;
     std::vector<Store*> stores;
-    for (const auto& server : servers_) stores.push_back(own.emplace_back(server->connect(0)).get());
+    for (size_t s = 0; s < 2; ++s) stores.push_back(own.emplace_back(connect(s, 0)).get());
     create_servers(only_store(program_), stores);
     write_servers(only_store(program_), stores, session, 0);
     const std::vector<float> before = session.read_state("w.weight");
+    if (copied_) copied_->copy(situation_.kill_every);
     train();
+    if (copied_) {
+      EXPECT_GE(copied_->spare(), 2) << "servers that were killed";
+    }
     const int64_t updates = read_servers(only_store(program_), stores, session);
     const std::vector<float> after = session.read_state("w.weight");
     for (int64_t n = 0; n < probed_.samples; ++n)
@@ -204,6 +214,10 @@ class Probe {
   }
 
  private:
+  std::unique_ptr<Store> connect(size_t server, uint32_t member) {
+    return copied_ ? copied_->connect(server, member) : servers_[server]->connect(member);
+  }
+
   static Model model(int64_t samples) {
     return {"one-hot", {samples}, DType::f32, [](ModelBuilder& m, ValueId x) {
               return linear(m, "w", x, kOutputs, false);
@@ -308,8 +322,8 @@ class Probe {
           {.coordinator = coordinator, .patience_seconds = 20, .stop = stop, .name = "worker"});
       Vanishing source(membership, where);
       std::vector<std::unique_ptr<Store>> stores;
-      stores.push_back(servers_[0]->connect(source.id()));
-      stores.push_back(std::make_unique<SecondStore>(servers_[1]->connect(source.id()), source));
+      stores.push_back(connect(0, source.id()));
+      stores.push_back(std::make_unique<SecondStore>(connect(1, source.id()), source));
       StoreAccess access{{stores[0].get(), stores[1].get()}, {}};
       Session session(program_, kTwoServers, {.seed = 3, .store = &access});
       const int64_t parts = parts_of(program_.cooperation, probed_.workers);
@@ -338,6 +352,7 @@ class Probe {
   Program program_;
   TrainerOptions options_;
   std::vector<std::unique_ptr<LocalStoreServer>> servers_;
+  std::optional<test::CopiedServers> copied_;
 };
 
 void probe(const Probed& probed, const std::vector<Situation>& situations) {
@@ -397,6 +412,16 @@ TEST_P(EverySampleOnce, InPushesOfSeveralBatches) {
   probe({"downpour", {{"push_every", int64_t{3}}, {"fetch_every", int64_t{2}}}, 2, 22, GetParam()},
         {{"all are there", 2}});
   probe({"async_local_sgd", {{"average_every", int64_t{2}}}, 2, 22, GetParam()}, {{"all are there", 2}});
+}
+/// Two servers, of which one is killed at each fourth or eighth push, whatever the workers do.
+TEST_P(EverySampleOnce, WhileServersWithCopiesAreKilled) {
+  const std::vector<Situation> storm = {{"one vanishes between two servers", 2, Vanishes::between, true, 8}};
+  probe({"async_sgd", {}, 2, 26, GetParam()}, storm);
+  probe({"sync_ps", {}, 2, 26, GetParam()}, storm);
+  const std::vector<Situation> all_there = {{"all are there", 2, Vanishes::never, false, 4}};
+  probe({"downpour", {{"push_every", int64_t{2}}}, 2, 22, GetParam()}, all_there);
+  probe({"async_local_sgd", {{"average_every", int64_t{2}}}, 2, 22, GetParam()}, all_there);
+  probe({"parameter_averaging", {}, 2, 26, GetParam()}, all_there);
 }
 TEST(OneHot, BesideABatchOfDamagedMessages) {
   for (const char* strategy : {"sync_ps", "async_sgd"})

@@ -51,6 +51,7 @@ class Coordinator::Impl {
   void begin_epoch(uint32_t epoch, int64_t first, int64_t steps, const std::string& place);
   int64_t extend(const std::vector<std::string>& places);
   void resize(int64_t workers, bool spares_leave);
+  void move(const std::vector<StoreHead>& heads);
   void drain();
   std::vector<StepDone> wait(double seconds);
   /// Also requires that wait() has returned all steps.
@@ -82,7 +83,7 @@ class Coordinator::Impl {
   void deliver_from_outside();
   bool anybody() const;
 
-  const CoordinatorOptions options_;
+  CoordinatorOptions options_;  ///< only move() changes them
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   MemberRegistry registry_;
@@ -253,6 +254,7 @@ void Coordinator::Impl::hello(Connection& connection, const members::Hello& hell
   welcome.set_description(options_.description);
   for (const std::string& server : options_.servers) welcome.add_servers(server);
   for (const uint64_t tenure : options_.tenures) welcome.add_tenures(tenure);
+  for (const int64_t generation : options_.generations) welcome.add_generations(generation);
   connection.send(std::move(reply));
 }
 
@@ -364,6 +366,20 @@ void Coordinator::Impl::resize(int64_t workers, bool spares_leave) {
   deliver_from_outside();
 }
 
+void Coordinator::Impl::move(const std::vector<StoreHead>& heads) {
+  const std::lock_guard lock(mutex_);
+  members::Reply reply;
+  for (size_t s = 0; s < heads.size(); ++s) {
+    options_.servers[s] = heads[s].address;
+    options_.generations[s] = heads[s].generation;
+    reply.mutable_heads()->add_servers(heads[s].address);
+    reply.mutable_heads()->add_generations(heads[s].generation);
+  }
+  for (Connection& connection : connections_)
+    if (connection.member != 0) connection.send(reply);
+  poke();
+}
+
 void Coordinator::Impl::drain() {
   const std::lock_guard lock(mutex_);
   registry_.drain();
@@ -397,6 +413,7 @@ std::string Coordinator::address() const { return impl_->address(); }
 void Coordinator::begin_epoch(uint32_t epoch, int64_t first, int64_t steps, const std::string& place) {
   impl_->begin_epoch(epoch, first, steps, place);
 }
+void Coordinator::move(const std::vector<StoreHead>& heads) { impl_->move(heads); }
 int64_t Coordinator::extend(const std::vector<std::string>& places) { return impl_->extend(places); }
 void Coordinator::resize(int64_t workers, bool spares_leave) { impl_->resize(workers, spares_leave); }
 void Coordinator::drain() { impl_->drain(); }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "telar/comm/network.h"
+#include "telar/comm/store/store_chain.h"
 #include "telar/core/latency_counts.h"
 #include "telar/data/lease_book.h"
 
@@ -25,6 +26,7 @@ struct CoordinatorOptions {
   std::string description;           ///< of the job, for the members (opaque to comm)
   std::vector<std::string> servers;  ///< addresses of the parameter servers, in placement order
   std::vector<uint64_t> tenures;     ///< that have begun there (StoreTenure); empty: none
+  std::vector<int64_t> generations;  ///< of their chains (StoreHead); empty: their blocks have no copies
   int64_t workers = 1;               ///< members that work at once
   int64_t backups = 0;               ///< of `rounds`: further ones, which copy parts that are not ready
   Rhythm rhythm = Rhythm::free;
@@ -98,6 +100,8 @@ class Coordinator {
   int64_t extend(const std::vector<std::string>& places);
   /// Rhythm::free: so many members work from now on; MemberRegistry::resize().
   void resize(int64_t workers, bool spares_leave);
+  /// The parameter servers are these from now on. May be called by any thread.
+  void move(const std::vector<StoreHead>& heads);
   /// Stops giving out new batches. All parts of batches already begun are still done, including those that
   /// lost members leave behind. Then epoch_finished() becomes true, and steps_done() returns where the epoch
   /// can continue.

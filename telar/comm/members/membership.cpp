@@ -49,6 +49,7 @@ class Membership::Impl {
   std::optional<RoundAnswer> next_round(int64_t work, const std::set<uint64_t>& leases);
   std::optional<Lease> wait_for_turn(int64_t work);
   void fail_all(const std::string& sentence);
+  void follow(std::function<void(const std::vector<StoreHead>&)> moved);
 
  private:
   enum class Event : uint8_t { started, read, written, finished };
@@ -107,6 +108,7 @@ class Membership::Impl {
   Clock::time_point last_alive_ = Clock::now();
 
   Replies replies_;
+  std::function<void(const std::vector<StoreHead>&)> moved_;
   std::optional<Error> impossible_;  ///< what the coordinator has sent that it cannot have meant
   std::thread thread_;
 };
@@ -230,6 +232,7 @@ void Membership::Impl::heard() {
   heard_ = Clock::now();
   try {
     replies_.take(reply_);
+    if (reply_.has_heads() && moved_) moved_(replies_.heads);
   } catch (const Error& error) {
     impossible_ = Error(Error::Kind::run, fmt::format("{} sent {}", who_, error.what()));
   }
@@ -359,6 +362,12 @@ void Membership::Impl::fail_all(const std::string& sentence) {
   send(std::move(request));
 }
 
+void Membership::Impl::follow(std::function<void(const std::vector<StoreHead>&)> moved) {
+  const std::lock_guard lock(mutex_);
+  moved_ = std::move(moved);
+  if (moved_) moved_(replies_.heads);
+}
+
 Membership::Membership(MembershipOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Membership::~Membership() = default;
 
@@ -367,6 +376,10 @@ const std::string& Membership::job() const { return impl_->welcome().job; }
 const std::string& Membership::description() const { return impl_->welcome().description; }
 const std::vector<std::string>& Membership::servers() const { return impl_->welcome().servers; }
 const std::vector<uint64_t>& Membership::tenures() const { return impl_->welcome().tenures; }
+const std::vector<StoreHead>& Membership::heads() const { return impl_->welcome().heads; }
+void Membership::follow(std::function<void(const std::vector<StoreHead>&)> moved) {
+  impl_->follow(std::move(moved));
+}
 bool Membership::wait_for_work() { return impl_->wait_for_work(); }
 bool Membership::lost() const { return impl_->lost(); }
 std::optional<Lease> Membership::lease() { return impl_->lease(); }

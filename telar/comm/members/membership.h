@@ -6,6 +6,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "telar/comm/members/work_source.h"
@@ -45,6 +46,10 @@ class Membership final : public WorkSource {
   const std::string& description() const;
   const std::vector<std::string>& servers() const;
   const std::vector<uint64_t>& tenures() const;  ///< of the servers; 0: none
+  const std::vector<StoreHead>& heads() const;   ///< of the servers; none: their blocks have no copies
+  /// `moved` gets the heads, now and when they change, from another thread; it must not wait. Empty: nobody
+  /// does any more. See FollowedHeads.
+  void follow(std::function<void(const std::vector<StoreHead>& heads)> moved);
 
   bool wait_for_work() override;
   bool lost() const override;
@@ -59,6 +64,21 @@ class Membership final : public WorkSource {
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+/// Membership::follow() for as long as this object lives.
+class FollowedHeads {
+ public:
+  FollowedHeads(Membership& membership, std::function<void(const std::vector<StoreHead>&)> moved)
+      : membership_(membership) {
+    membership_.follow(std::move(moved));
+  }
+  ~FollowedHeads() { membership_.follow({}); }
+  FollowedHeads(const FollowedHeads&) = delete;
+  FollowedHeads& operator=(const FollowedHeads&) = delete;
+
+ private:
+  Membership& membership_;
 };
 
 }  // namespace telar

@@ -11,15 +11,33 @@
 namespace telar {
 namespace {
 
-Replies::Welcome welcome_of(const members::Welcome& message) {
-  if (message.id() == 0) throw user_error("a welcome without a number for this member");
-  for (const std::string& server : message.servers()) {
+void check_addresses(const google::protobuf::RepeatedPtrField<std::string>& servers) {
+  for (const std::string& server : servers) {
     try {
       Address::parse(server);
     } catch (const Error& error) {
       throw user_error("a parameter server's address that cannot be used: {}", printable(error.what(), 1000));
     }
   }
+}
+
+/// Of a welcome or a message about heads.
+template <typename Message>
+std::vector<StoreHead> heads_of(const Message& message) {
+  check_addresses(message.servers());
+  if (message.generations_size() != message.servers_size() ||
+      !std::ranges::all_of(message.generations(), [](int64_t generation) { return generation > 0; }))
+    throw user_error("{} parameter servers with {} generations, which is not possible",
+                     message.servers_size(), message.generations_size());
+  std::vector<StoreHead> heads;
+  for (int s = 0; s < message.servers_size(); ++s)
+    heads.push_back({.address = message.servers(s), .generation = message.generations(s)});
+  return heads;
+}
+
+Replies::Welcome welcome_of(const members::Welcome& message) {
+  if (message.id() == 0) throw user_error("a welcome without a number for this member");
+  check_addresses(message.servers());
   std::vector<uint64_t> tenures(message.tenures().begin(), message.tenures().end());
   if (tenures.empty()) tenures.resize(static_cast<size_t>(message.servers_size()));
   if (std::ssize(tenures) != message.servers_size())
@@ -29,7 +47,8 @@ Replies::Welcome welcome_of(const members::Welcome& message) {
           .job = message.job(),
           .description = message.description(),
           .servers = {message.servers().begin(), message.servers().end()},
-          .tenures = std::move(tenures)};
+          .tenures = std::move(tenures),
+          .heads = message.generations().empty() ? std::vector<StoreHead>() : heads_of(message)};
 }
 
 /// The piece of work of each batch; those of a lease may be as many as an epoch has.
@@ -83,8 +102,15 @@ StoreRound round_of(const members::Round& message, uint32_t own) {
 void Replies::take(const members::Reply& reply) {
   switch (reply.what_case()) {
     case members::Reply::kWelcome:
-      if (!welcome) welcome = welcome_of(reply.welcome());
+      if (!welcome) heads = welcome.emplace(welcome_of(reply.welcome())).heads;
       return;
+    case members::Reply::kHeads: {
+      std::vector<StoreHead> moved = heads_of(reply.heads());
+      if (moved.size() != heads.size())
+        throw user_error("{} parameter servers in the place of {} with copies", moved.size(), heads.size());
+      heads = std::move(moved);
+      return;
+    }
     case members::Reply::kWorkThere: work_there = true; return;
     case members::Reply::kGoOn: go_on = true; return;
     case members::Reply::kLease: lease = lease_of(reply.lease()); return;

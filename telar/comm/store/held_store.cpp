@@ -102,6 +102,7 @@ void HeldStore::make(StoreIdentity identity) {
   auto update = options_.make_update(identity.description, identity.layout);
   auto blocks = std::make_unique<StoreBlocks>(identity.layout, std::move(update), members_, kOpenBytes);
   blocks->count_in(ledger_);
+  if (options_.own != 0) blocks->chain_as(options_.own);
   identity_ = std::move(identity);
   blocks_ = std::move(blocks);
 }

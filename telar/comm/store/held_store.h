@@ -17,6 +17,7 @@ struct HeldStoreOptions {
   std::string snapshots;        ///< folder for snapshots, also read at the start; empty: none
   double snapshot_seconds = 0;  ///< see StoreServerOptions
   double round_seconds = 5;     ///< see StoreServerOptions
+  StoreServerId own = 0;        ///< this server's id, if its blocks have copies elsewhere; 0: they have not
   StoreUpdateFactory make_update;
   std::function<void(const std::string&)> say;  ///< gets log messages, from any thread; may be empty
 };

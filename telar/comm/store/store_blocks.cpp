@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "telar/comm/store/store_block_state.h"
 #include "telar/core/error.h"
 #include "telar/core/number_set.h"
 
@@ -25,17 +28,35 @@ bool overlaps(const StoreSum& sum, size_t begin, size_t end) { return sum.begin 
 
 }  // namespace
 
+/// What an update is applied with.
+struct StoreBlocks::Values {
+  const float* gradient = nullptr;
+  float learning_rate = 0;
+  float samples = 0;
+  int64_t round = 0;  ///< 0: none
+};
+
 struct StoreBlocks::Block {
+  size_t from = 0;
+  size_t to = 0;
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<StoreSegment> segments;
   std::vector<std::shared_ptr<StoreSum>> sums;
-  StoreWorks works;
+  StoreWorks works;                                                  ///< without copies
   std::map<std::pair<size_t, size_t>, std::set<int64_t>> discarded;  ///< rounds
 
+  std::optional<ChainedBlock> chain;  ///< with copies
+  std::shared_ptr<ChainSink> predecessor;
+  std::shared_ptr<ChainSink> successor;  ///< that has said hello
+  std::deque<SharedFrame> kept;          ///< of `chain`, in the order of updates
+  std::map<ChainedBlock::Ticket, std::shared_ptr<StoreCopying>> copying;
+  ChainedBlock::Ticket last_ticket = 0;
+
+  const StoreWorks& applied() const { return chain ? chain->works() : works; }
   bool has(size_t begin, size_t end, int64_t work) const {
-    const auto found = works.find({begin, end});
-    return work > 0 && found != works.end() && found->second.contains(work);
+    const auto found = applied().find({begin, end});
+    return work > 0 && found != applied().end() && found->second.contains(work);
   }
   void note(size_t begin, size_t end, int64_t work) {
     if (work > 0) works[{begin, end}].add(work);
@@ -81,6 +102,8 @@ StoreBlocks::StoreBlocks(StoreLayout layout, std::unique_ptr<StoreUpdate> update
     memory_.states.push_back(arenas_[arena].as<float>().data());
   for_each_block(0, layout_.floats, [&](size_t begin, size_t end) {
     blocks_.push_back(std::make_unique<Block>());
+    blocks_.back()->from = begin;
+    blocks_.back()->to = end;
     blocks_.back()->segments.push_back({.begin = begin, .end = end});
   });
   keeper_ = std::thread([this] { keep(); });
@@ -119,18 +142,40 @@ bool StoreBlocks::apply_locked(Block& block, size_t begin, size_t end, const flo
   return finite;
 }
 
-StoreBlocks::Applied StoreBlocks::apply(const StorePush& push, std::span<float> scratch) {
+StoreBlocks::Applied StoreBlocks::apply(const StorePush& push, std::span<float> scratch,
+                                        const Cancelled& cancelled) {
   const float* gradient = push.gradient->floats(scratch);
   Block& block = block_of(push.begin);
-  const std::lock_guard lock(block.mutex);
+  std::unique_lock lock(block.mutex);
   Applied applied;
+  while (kept_bytes_ >= kMostKept && !applied.stopped) {
+    applied.stopped = stopped_ || cancelled();
+    block.changed.wait_for(lock, kFullTick);
+  }
+  if (applied.stopped) return applied;
   const int64_t version = block.version(push.begin, push.end);
   if (push.pulled_version >= 0)
     applied.staleness = static_cast<double>(std::max<int64_t>(version - push.pulled_version, 0));
-  if (block.has(push.begin, push.end, push.work)) return applied;
-  applied.finite = apply_locked(block, push.begin, push.end, gradient, push.learning_rate, push.samples);
-  block.note(push.begin, push.end, push.work);
+  applied.copying = update(
+      block, {.begin = push.begin, .end = push.end, .work = push.work}, push.generation,
+      {.gradient = gradient, .learning_rate = push.learning_rate, .samples = push.samples}, applied.finite);
   return applied;
+}
+
+/// Applies an update whose piece of work is new. With copies, returns what its answer waits for.
+std::shared_ptr<StoreCopying> StoreBlocks::update(Block& block, ChainUpdate what, int64_t generation,
+                                                  const Values& values, bool& finite) {
+  if (!block.chain) {
+    if (block.has(what.begin, what.end, what.work)) return nullptr;
+    finite = apply_locked(block, what.begin, what.end, values.gradient, values.learning_rate, values.samples);
+    block.note(what.begin, what.end, what.work);
+    return nullptr;
+  }
+  block.chain->push(generation, block.last_ticket + 1, what.begin, what.end, what.work);
+  auto copying = std::make_shared<StoreCopying>();
+  block.copying[++block.last_ticket] = copying;
+  finite = perform(block, values);
+  return copying;
 }
 
 std::shared_ptr<StoreSum> StoreBlocks::open_sum(Block& block, const StorePush& push,
@@ -149,6 +194,7 @@ std::shared_ptr<StoreSum> StoreBlocks::open_sum(Block& block, const StorePush& p
   sum->end = push.end;
   sum->round = round;
   sum->work = push.work;
+  sum->generation = push.generation;
   sum->in.resize(round.members.size());
   sum->given_up.resize(round.members.size());
   block.sums.push_back(sum);
@@ -181,6 +227,8 @@ StoreBlocks::Contributed StoreBlocks::contribute(const StorePush& push, const St
   const auto place = std::ranges::find(round.members, push.member);
   if (place == round.members.end())
     throw user_error("member {} is not in round {}, to which it pushes", push.member, round.number);
+  if (chained_ && push.work == 0)
+    throw user_error("member {} pushes to a round without a number of work", push.member);
   const auto own = static_cast<size_t>(place - round.members.begin());
 
   Block& block = block_of(push.begin);
@@ -189,6 +237,12 @@ StoreBlocks::Contributed StoreBlocks::contribute(const StorePush& push, const St
   while (true) {
     if (stopped_ || cancelled()) {
       result.stopped = true;
+      return result;
+    }
+    if (block.chain && block.has(push.begin, push.end, push.work)) {
+      bool finite = true;
+      result.copying = update(block, {.begin = push.begin, .end = push.end, .work = push.work},
+                              push.generation, {}, finite);
       return result;
     }
     if (round.number <= block.last_round(push.begin, push.end)) {
@@ -246,9 +300,12 @@ bool StoreBlocks::close_if_complete(Block& block, const std::shared_ptr<StoreSum
 
 void StoreBlocks::close(Block& block, const std::shared_ptr<StoreSum>& sum, bool complete) {
   if (complete && sum->added) {
-    sum->finite = apply_locked(block, sum->begin, sum->end, sum->floats.as<float>().data(),
-                               sum->learning_rate, sum->samples);
-    block.note(sum->begin, sum->end, sum->work);
+    sum->copying = update(block, {.begin = sum->begin, .end = sum->end, .work = sum->work}, sum->generation,
+                          {.gradient = sum->floats.as<float>().data(),
+                           .learning_rate = sum->learning_rate,
+                           .samples = sum->samples,
+                           .round = sum->round.number},
+                          sum->finite);
   }
   sum->discarded = !complete && !block.has(sum->begin, sum->end, sum->work);
   if (sum->discarded) block.discarded[{sum->begin, sum->end}].insert(sum->round.number);
@@ -305,9 +362,13 @@ void StoreBlocks::write(size_t arena, size_t begin, const FramePayload& values, 
                         int64_t version) {
   Block& block = block_of(begin);
   const std::lock_guard lock(block.mutex);
+  if (block.chain && block.chain->passes_on())
+    throw user_error("floats {} to {} have copies already; they are written before these begin", begin,
+                     begin + count);
   values.copy_to(std::as_writable_bytes(arena_floats(arena).subspan(begin, count)));
   block.each(begin, begin + count, [&](StoreSegment& segment) { segment.version = version; });
   block.works.clear();  // another training begins with this state
+  if (block.chain) block.chain->begin();
   if (ledger_ != nullptr) ledger_->reached(version);
   ++updates_;
 }
@@ -329,25 +390,220 @@ StoreBlocks::Copied StoreBlocks::copy(size_t block, std::span<float> memory) {
                       memory.begin() + static_cast<ptrdiff_t>(arena * count));
   return {.segments = blocks_[block]->segments,
           .floats = memory.first(arenas_.size() * count),
-          .works = blocks_[block]->works};
+          .works = blocks_[block]->applied()};
 }
 
-bool StoreBlocks::restore(size_t block, Copied copied) {
-  const size_t count = floats_of(block);
-  size_t next = block * kBlockFloats;
-  for (const StoreSegment& segment : copied.segments) {
+bool StoreBlocks::segments_fit(size_t block, const std::vector<StoreSegment>& segments) const {
+  size_t next = blocks_[block]->from;
+  for (const StoreSegment& segment : segments) {
     if (segment.begin != next || segment.end <= next || segment.end % kRangeFloats != 0 ||
         segment.version < 0 || segment.version > kMostUpdates || segment.round < 0)
       return false;
     next = segment.end;
   }
-  if (next != block * kBlockFloats + count) return false;
+  return next == blocks_[block]->to;
+}
+
+bool StoreBlocks::restore(size_t block, Copied copied) {
+  const size_t count = floats_of(block);
+  if (!segments_fit(block, copied.segments)) return false;
   blocks_[block]->segments = std::move(copied.segments);
   blocks_[block]->works = std::move(copied.works);
   for (size_t arena = 0; arena < arenas_.size(); ++arena)
     std::ranges::copy(copied.floats.subspan(arena * count, count),
                       arena_floats(arena).begin() + static_cast<ptrdiff_t>(block * kBlockFloats));
   return true;
+}
+
+// ---- copies on other servers ----
+
+void StoreBlocks::chain_as(StoreServerId own) {
+  chained_ = true;
+  for (const auto& block : blocks_) block->chain.emplace(own).begin();
+}
+
+void StoreBlocks::configure(const StoreChain& chain) {
+  for (const auto& block : blocks_) {
+    const std::lock_guard lock(block->mutex);
+    if (chain.generation > block->chain->chain().generation) block->predecessor = block->successor = nullptr;
+    block->chain->configure(chain);
+    perform(*block, {});
+  }
+}
+
+void StoreBlocks::connected(int64_t generation, const std::shared_ptr<ChainSink>& predecessor) {
+  for (const auto& block : blocks_) {
+    const std::lock_guard lock(block->mutex);
+    if (block->chain->chain().generation != generation) continue;
+    block->predecessor = predecessor;
+    block->chain->connected();
+    perform(*block, {});
+  }
+}
+
+bool StoreBlocks::whole() {
+  return std::ranges::all_of(blocks_, [](const auto& block) {
+    const std::lock_guard lock(block->mutex);
+    return block->chain->whole();
+  });
+}
+
+bool StoreBlocks::copied(size_t begin, const StoreCopying& copying) {
+  const std::lock_guard lock(block_of(begin).mutex);
+  return copying.over;
+}
+
+bool StoreBlocks::wait_for_copies(size_t begin, const StoreCopying& copying, const Cancelled& cancelled) {
+  Block& block = block_of(begin);
+  std::unique_lock lock(block.mutex);
+  while (!copying.over) {
+    if (stopped_ || cancelled()) return false;
+    block.changed.wait_for(lock, kTick);
+  }
+  return copying.held;
+}
+
+void StoreBlocks::receive(const Frame& frame, int64_t generation, const std::shared_ptr<ChainSink>& neighbour,
+                          std::span<float> scratch) {
+  const FrameHeader& header = frame.header;
+  if (header.end > layout_.floats || (header.kind == FrameKind::fill && header.arena >= arenas_.size()))
+    throw user_error("floats {} to {} of arena {}, which this server does not have", header.begin, header.end,
+                     header.arena);
+  Block& block = block_of(header.begin);
+  const std::lock_guard lock(block.mutex);
+  if (block.chain->chain().generation != generation) return;
+  const auto sequence = static_cast<int64_t>(header.sequence);
+  ChainMessage message{.generation = generation, .body = ChainHeld{sequence}};
+  Values values;
+  switch (header.kind) {
+    case FrameKind::held: break;
+    case FrameKind::hello:
+      block.successor = neighbour;
+      message.body =
+          ChainHello{.whole = (header.flags & kWhole) != 0, .sequence = sequence, .held = header.version};
+      break;
+    case FrameKind::update:
+      values = {.gradient = frame.payload.floats(scratch),
+                .learning_rate = header.learning_rate,
+                .samples = header.samples,
+                .round = header.round};
+      message.body = ChainUpdate{.sequence = sequence,
+                                 .begin = header.begin,
+                                 .end = header.end,
+                                 .work = static_cast<int64_t>(header.number)};
+      break;
+    case FrameKind::fill:
+      if (!block.chain->whole())
+        frame.payload.copy_to(std::as_writable_bytes(
+            arena_floats(header.arena).subspan(header.begin, header.end - header.begin)));
+      return;
+    case FrameKind::filled: {
+      StoreBlockState state = decode_block_state(frame.payload);
+      if (!segments_fit(header.begin / kBlockFloats, state.segments))
+        throw user_error("the segments of floats {} to {} are wrong", header.begin, header.end);
+      if (!block.chain->whole()) block.segments = std::move(state.segments);
+      message.body = ChainCopy{.sequence = sequence, .works = std::move(state.works)};
+      break;
+    }
+    default:
+      throw user_error("a frame of kind {}, which is not for a neighbour", static_cast<int>(header.kind));
+  }
+  block.chain->receive(message);
+  perform(block, values);
+}
+
+/// Carries out what the chain has decided. `values` are those of the update, if there is one. Returns whether
+/// they were finite.
+bool StoreBlocks::perform(Block& block, const Values& values) {
+  bool finite = true;
+  bool answered = false;
+  for (const ChainedBlock::Action& action : block.chain->take_actions()) {
+    if (const auto* apply = std::get_if<ChainedBlock::Apply>(&action)) {
+      const ChainUpdate& update = apply->update;
+      finite &= apply_locked(block, update.begin, update.end, values.gradient, values.learning_rate,
+                             values.samples);
+      block.each(update.begin, update.end,
+                 [&](StoreSegment& segment) { segment.round = std::max(segment.round, values.round); });
+      if (block.chain->passes_on()) keep_values(block, update, values);
+    } else if (const auto* sent = std::get_if<ChainedBlock::Send>(&action)) {
+      send(block, sent->message);
+    } else if (const auto* answer = std::get_if<ChainedBlock::Answer>(&action)) {
+      const auto copying = block.copying.extract(answer->ticket).mapped();
+      copying->over = answered = true;
+      copying->held = answer->applied;
+    } else if (std::holds_alternative<ChainedBlock::Install>(action)) {
+      drop_sums(block);
+    }
+  }
+  for (; block.kept.size() > block.chain->kept(); block.kept.pop_front())
+    kept_bytes_ -= block.kept.front().payload->size();
+  if (answered) block.changed.notify_all();
+  return finite;
+}
+
+/// The floats of a block are another server's now, and so are its rounds.
+void StoreBlocks::drop_sums(Block& block) {
+  for (const auto& sum : block.sums) {
+    sum->closed = sum->discarded = true;
+    if (sum->floats.size() > 0) release_sum(*sum);
+  }
+  open_sums_ -= static_cast<int>(block.sums.size());
+  block.sums.clear();
+  block.discarded.clear();
+  block.changed.notify_all();
+}
+
+void StoreBlocks::keep_values(Block& block, const ChainUpdate& update, const Values& values) {
+  const auto bytes = std::as_bytes(std::span(values.gradient, update.end - update.begin));
+  const SharedFrame& frame = block.kept.emplace_back(
+      SharedFrame{.header = {.kind = FrameKind::update,
+                             .sequence = static_cast<uint64_t>(update.sequence),
+                             .begin = update.begin,
+                             .end = update.end,
+                             .round = values.round,
+                             .learning_rate = values.learning_rate,
+                             .samples = values.samples,
+                             .number = static_cast<double>(update.work)},
+                  .payload = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end())});
+  kept_bytes_ += frame.payload->size();
+}
+
+void StoreBlocks::send(Block& block, const ChainMessage& message) {
+  FrameHeader header{.begin = block.from, .end = block.to};
+  if (const auto* update = std::get_if<ChainUpdate>(&message.body)) {
+    const auto place = static_cast<uint64_t>(update->sequence) - block.kept.front().header.sequence;
+    if (block.successor) block.successor->send(block.kept[place]);
+    return;
+  }
+  if (const auto* copy = std::get_if<ChainCopy>(&message.body)) return send_copy(block, *copy);
+  if (const auto* hello = std::get_if<ChainHello>(&message.body)) {
+    header.kind = FrameKind::hello;
+    header.flags = hello->whole ? kWhole : 0;
+    header.sequence = static_cast<uint64_t>(hello->sequence);
+    header.version = hello->held;
+  } else {
+    header.kind = FrameKind::held;
+    header.sequence = static_cast<uint64_t>(std::get<ChainHeld>(message.body).sequence);
+  }
+  if (block.predecessor) block.predecessor->send({.header = header, .payload = nullptr});
+}
+
+void StoreBlocks::send_copy(Block& block, const ChainCopy& copy) {
+  if (!block.successor) return;
+  FrameHeader header{.kind = FrameKind::fill, .begin = block.from, .end = block.to};
+  const auto payload = [](std::span<const std::byte> bytes) {
+    return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+  };
+  for (size_t arena = 0; arena < arenas_.size(); ++arena) {
+    header.arena = static_cast<uint16_t>(arena);
+    const auto floats = arena_floats(arena).subspan(block.from, block.to - block.from);
+    block.successor->send({.header = header, .payload = payload(std::as_bytes(floats))});
+  }
+  header.kind = FrameKind::filled;
+  header.arena = 0;
+  header.sequence = static_cast<uint64_t>(copy.sequence);
+  const std::vector<std::byte> state = encode_block_state({block.segments, copy.works});
+  block.successor->send({.header = header, .payload = payload(state)});
 }
 
 void StoreBlocks::keep() {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,8 @@
 #include <vector>
 
 #include "telar/comm/store/store_account.h"
+#include "telar/comm/store/store_block_state.h"
+#include "telar/comm/store/store_chain.h"
 #include "telar/comm/store/store_frame.h"
 #include "telar/comm/store/store_ledger.h"
 #include "telar/comm/store/store_members.h"
@@ -21,12 +24,18 @@
 
 namespace telar {
 
-/// Floats of a block that are always pushed together and so have had the same updates.
-struct StoreSegment {
-  size_t begin = 0;
-  size_t end = 0;
-  int64_t version = 0;  ///< updates applied
-  int64_t round = 0;    ///< last closed round, whether it was applied or not
+/// An update that is on its way to the other copies of its block.
+struct StoreCopying {
+  bool over = false;
+  bool held = false;  ///< all copies have it; false: another server is the head now
+};
+
+/// Where a server sends frames to its neighbour in a chain. Called with a block locked: it must not wait.
+/// Thread-safe.
+class ChainSink {
+ public:
+  virtual ~ChainSink() = default;
+  virtual void send(SharedFrame frame) = 0;
 };
 
 /// A sum of contributions, not yet complete or just completed.
@@ -45,6 +54,8 @@ struct StoreSum {
   bool closed = false;
   bool discarded = false;  ///< it was closed without being applied, because a contribution was missing
   bool finite = true;
+  int64_t generation = 0;                 ///< StorePush::generation
+  std::shared_ptr<StoreCopying> copying;  ///< of the update; null: there are no copies
 };
 
 /// A push as the transports deliver it: a range within one block.
@@ -56,6 +67,7 @@ struct StorePush {
   float samples = 0;
   int64_t pulled_version = -1;  ///< -1: never pulled
   int64_t work = 0;             ///< StoreExchange::work
+  int64_t generation = 0;       ///< of the chain, as the member knows it; 0: without copies
   const FramePayload* gradient = nullptr;
 };
 
@@ -70,9 +82,14 @@ struct StorePush {
 /// of this piece of work. So a range has a piece of work either as a whole or not at all. A push or
 /// contribution whose work has been applied to its range is answered as usual and changes nothing. At most
 /// `open_bytes` of sums are open.
+///
+/// Blocks may have copies on other servers: then each is a ChainedBlock, and an update is answered when
+/// wait_for_copies() returns true. Its values are kept until all copies have it. A push waits while kMostKept
+/// bytes are; a round keeps those of one update of each block at most.
 class StoreBlocks {
  public:
   using Cancelled = std::function<bool()>;
+  static constexpr size_t kMostKept = size_t{16} << 20;
 
   StoreBlocks(StoreLayout layout, std::unique_ptr<StoreUpdate> update, StoreMembers& members,
               size_t open_bytes);
@@ -89,16 +106,19 @@ class StoreBlocks {
 
   struct Applied {
     bool finite = true;
-    double staleness = 0;  ///< updates since pulled_version
+    bool stopped = false;
+    double staleness = 0;                   ///< updates since pulled_version
+    std::shared_ptr<StoreCopying> copying;  ///< null: there are no copies
   };
-  /// Applies a push at once. `scratch` has kBlockFloats.
-  Applied apply(const StorePush& push, std::span<float> scratch);
+  /// Applies a push at once, or, with copies, when there is room to keep it. `scratch` has kBlockFloats.
+  Applied apply(const StorePush& push, std::span<float> scratch, const Cancelled& cancelled);
 
   struct Contributed {
     std::shared_ptr<StoreSum> sum;  ///< null: late, or stopped
     bool late = false;
     bool stopped = false;
     double staleness = 0;
+    std::shared_ptr<StoreCopying> copying;  ///< of an update that was applied before; null: there is none
   };
   /// Adds a push to its round's sum, after waiting for its turn. Throws Error (user) if the range does not
   /// match the other members' ranges.
@@ -109,6 +129,25 @@ class StoreBlocks {
   /// Waits until the sum is complete and applied. Returns false if stopped.
   bool wait(const StoreSum& sum, const Cancelled& cancelled);
   bool closed(const StoreSum& sum);
+
+  // Copies of the blocks. `begin`: the range's.
+  /// This server is `own`, and has copies of other servers' blocks, or they of its. Call it before the blocks
+  /// are in use.
+  void chain_as(StoreServerId own);
+  bool chained() const { return chained_; }
+  /// The coordinator's word: the chain of each block is this one.
+  void configure(const StoreChain& chain);
+  /// A connection to the predecessor of this generation was made: it is told what this server has.
+  void connected(int64_t generation, const std::shared_ptr<ChainSink>& predecessor);
+  /// Takes what a neighbour of this generation has sent; `neighbour` is the way back. Throws Error (user) for
+  /// what it cannot have sent. `scratch` has kBlockFloats.
+  void receive(const Frame& frame, int64_t generation, const std::shared_ptr<ChainSink>& neighbour,
+               std::span<float> scratch);
+  /// Whether this server has every update that was answered.
+  bool whole();
+  /// Returns false if stopped, or if the update is not held by all copies.
+  bool wait_for_copies(size_t begin, const StoreCopying& copying, const Cancelled& cancelled);
+  bool copied(size_t begin, const StoreCopying& copying);
 
   /// Copies floats of `arena` (0: parameters) and returns their version. The range is within one block.
   int64_t read(size_t arena, size_t begin, std::span<float> out);
@@ -139,10 +178,19 @@ class StoreBlocks {
 
  private:
   struct Block;
+  struct Values;
 
   Block& block_of(size_t begin) const { return *blocks_[begin / kBlockFloats]; }
   bool apply_locked(Block& block, size_t begin, size_t end, const float* gradient, float learning_rate,
                     float samples);
+  std::shared_ptr<StoreCopying> update(Block& block, ChainUpdate what, int64_t generation,
+                                       const Values& values, bool& finite);
+  bool perform(Block& block, const Values& values);
+  void send(Block& block, const ChainMessage& message);
+  void send_copy(Block& block, const ChainCopy& copy);
+  void drop_sums(Block& block);
+  void keep_values(Block& block, const ChainUpdate& update, const Values& values);
+  bool segments_fit(size_t block, const std::vector<StoreSegment>& segments) const;
   bool close_if_complete(Block& block, const std::shared_ptr<StoreSum>& sum);
   void close(Block& block, const std::shared_ptr<StoreSum>& sum, bool complete);
   std::shared_ptr<StoreSum> open_sum(Block& block, const StorePush& push, const StoreRound& round);
@@ -165,6 +213,8 @@ class StoreBlocks {
   std::vector<Buffer> unused_;
   std::atomic<int> open_sums_{0};
   std::atomic<bool> stopped_{false};
+  bool chained_ = false;
+  std::atomic<size_t> kept_bytes_{0};  ///< of updates that not all copies have
   std::mutex keeper_mutex_;
   std::condition_variable keeper_wakes_;
   std::thread keeper_;  ///< gives up members that are not to be waited for

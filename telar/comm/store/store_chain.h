@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -21,6 +22,20 @@ struct StoreChain {
   std::vector<StoreServerId> servers;
   /// The generation since which the last server is being filled; 0: all servers have a whole copy.
   int64_t joins_since = 0;
+};
+
+/// A chain as the coordinator describes it to its servers.
+struct ConfiguredChain {
+  StoreChain chain;
+  int64_t founded = 0;                 ///< the generation since which nothing that was answered is lost
+  std::vector<std::string> addresses;  ///< of the servers
+};
+
+/// Where a shard's pushes and pulls go.
+struct StoreHead {
+  std::string address;
+  int64_t generation = 0;
+  bool operator==(const StoreHead&) const = default;
 };
 
 /// One update of a block.
@@ -109,6 +124,11 @@ class ChainedBlock {
   bool whole() const { return whole_; }
   /// Whether pushes and pulls are for this server.
   bool serves() const { return whole_ && place() == 0; }
+  /// Whether there is a server behind this one, to which updates go.
+  bool passes_on() const { return !is_tail(); }
+  /// How many of the last updates may still be asked for by the server behind this one.
+  size_t kept() const { return pending_.size(); }
+  const StoreWorks& works() const { return works_; }
 
  private:
   struct Waiting {

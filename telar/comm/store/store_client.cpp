@@ -1,5 +1,7 @@
 #include "telar/comm/store/store_client.h"
 
+#include <mutex>
+
 #include "telar/comm/grpc_security.h"
 #include "telar/comm/store/store.grpc.pb.h"
 #include "telar/comm/store/store_calls.h"
@@ -21,10 +23,26 @@ class StoreClient::Impl {
  public:
   explicit Impl(StoreClientOptions options)
       : options_(std::move(options)),
-        who_(fmt::format("The parameter server {}", options_.address)),
-        channel_(
-            secure_channel(options_.address, options_.security, kLargestMessage, options_.keepalive_seconds)),
+        who_(who_of(options_)),
+        channel_(channel_to(options_.address)),
         stub_(store::ParameterStore::NewStub(channel_)) {}
+
+  static std::string who_of(const StoreClientOptions& options) {
+    return options.shard == 0 ? fmt::format("The parameter server {}", options.address)
+                              : fmt::format("Shard {} of the parameter servers", options.shard - 1);
+  }
+
+  void move(const StoreHead& head) {
+    const std::lock_guard lock(head_mutex_);
+    if (head.generation <= options_.generation) return;
+    if (head.address != options_.address) {
+      channel_ = channel_to(head.address);
+      stub_ = store::ParameterStore::NewStub(channel_);
+    }
+    options_.address = head.address;
+    options_.generation = head.generation;
+    if (link_) link_->move(head, channel_);
+  }
 
   bool create(const StoreLayout& layout, const std::string& description) {
     store::CreateRequest request;
@@ -33,7 +51,7 @@ class StoreClient::Impl {
     add_pieces(layout, *request.mutable_pieces());
     request.set_take_over(options_.takes_over);
     store::CreateReply reply;
-    call([&](grpc::ClientContext& context) { return stub_->Create(&context, request, &reply); });
+    call([&](grpc::ClientContext& context) { return stub()->Create(&context, request, &reply); });
     if (options_.takes_over) options_.tenure = reply.tenure();
     return reply.had();
   }
@@ -80,8 +98,18 @@ class StoreClient::Impl {
   std::optional<Error> failure() const { return link_ ? link_->failure() : std::nullopt; }
 
  private:
+  std::shared_ptr<grpc::Channel> channel_to(const std::string& address) const {
+    return secure_channel(address, options_.security, kLargestMessage, options_.keepalive_seconds);
+  }
+
+  std::shared_ptr<store::ParameterStore::Stub> stub() {
+    const std::lock_guard lock(head_mutex_);
+    return stub_;
+  }
+
   StoreLink& link() {
-    if (!link_) link_ = std::make_unique<StoreLink>(options_, channel_, memory_);
+    const std::lock_guard lock(head_mutex_);
+    if (!link_) link_ = std::make_unique<StoreLink>(options_, who_, channel_, memory_);
     return *link_;
   }
 
@@ -90,7 +118,10 @@ class StoreClient::Impl {
     if (options_.shared_memory) memory_ = StoreMemory::make(floats);
     arenas_ =
         memory_ ? StoreArenas{memory_->outgoing(), memory_->incoming(), memory_} : StoreArenas::of(floats);
-    link_.reset();  // a link from before attach() does not know the memory
+    {
+      const std::lock_guard lock(head_mutex_);
+      link_.reset();  // a link from before attach() does not know the memory
+    }
     link();
   }
 
@@ -104,6 +135,7 @@ class StoreClient::Impl {
       {
         grpc::ClientContext context;
         introduce(context, options_.security);
+        if (options_.shard != 0) context.AddMetadata(kShardKey, std::to_string(options_.shard));
         context.set_deadline(std::chrono::system_clock::now() + kCallDeadline);
         const std::stop_callback cancel(options_.stop, [&] { context.TryCancel(); });
         status = once(context);
@@ -123,7 +155,7 @@ class StoreClient::Impl {
     request.set_tenure(options_.tenure);
     while (!layout_) {
       store::DescribeReply reply;
-      call([&](grpc::ClientContext& context) { return stub_->Describe(&context, request, &reply); });
+      call([&](grpc::ClientContext& context) { return stub()->Describe(&context, request, &reply); });
       if (!reply.created()) continue;  // the server has already waited briefly
       slots_.assign(reply.slots().begin(), reply.slots().end());
       layout_ = layout_of(reply.pieces());
@@ -138,13 +170,14 @@ class StoreClient::Impl {
 
   StoreClientOptions options_;
   std::string who_;
+  std::mutex head_mutex_;  ///< guards the address and the generation, and the members up to link_
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<store::ParameterStore::Stub> stub_;
+  std::shared_ptr<store::ParameterStore::Stub> stub_;
+  std::unique_ptr<StoreLink> link_;
   std::optional<StoreLayout> layout_;
   std::vector<std::string> slots_;
   std::shared_ptr<StoreMemory> memory_;  ///< null: the arenas are not shared
   StoreArenas arenas_;
-  std::unique_ptr<StoreLink> link_;
 };
 
 StoreClient::StoreClient(StoreClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
@@ -165,6 +198,7 @@ std::span<float> StoreClient::outgoing() { return impl_->outgoing(); }
 std::span<const float> StoreClient::incoming() const { return std::as_const(*impl_).incoming(); }
 void StoreClient::start(const StoreExchange& exchange) { impl_->start(exchange); }
 StoreReport StoreClient::finish() { return impl_->finish(); }
+void StoreClient::move(const StoreHead& head) { impl_->move(head); }
 StoreClient::Traffic StoreClient::traffic() const { return impl_->traffic(); }
 double StoreClient::seconds_away() const { return impl_->seconds_away(); }
 StoreLosses StoreClient::losses() const { return impl_->losses(); }

@@ -11,6 +11,7 @@
 
 #include "telar/comm/network.h"
 #include "telar/comm/store/store.h"
+#include "telar/comm/store/store_chain.h"
 #include "telar/comm/store/store_ledger.h"
 #include "telar/core/error.h"
 
@@ -30,6 +31,10 @@ struct StoreClientOptions {
   /// this client, too, once it was restarted or taken over by another one.
   bool takes_over = false;
   uint64_t tenure = 0;  ///< of the coordinator that has taken the server over; 0: none
+  /// Of a server whose blocks have copies: which server of the placement it is, from 1 on, and the generation
+  /// of which `address` is the head's (store_chain.h). 0: there are no copies. See move().
+  uint32_t shard = 0;
+  int64_t generation = 0;
   std::function<void(const std::string&)>
       say;               ///< gets messages about lost and restored connections, from any thread; may be empty
   std::stop_token stop;  ///< ends all waits with an Error (run)
@@ -53,6 +58,9 @@ class StoreClient final : public Store {
   std::span<const float> incoming() const override;
   void start(const StoreExchange& exchange) override;
   StoreReport finish() override;
+
+  /// The server's blocks are another server's now, or of another generation. Called from any thread.
+  void move(const StoreHead& head);
 
   /// Bytes sent and received over this connection so far, and whether they go through shared memory.
   struct Traffic {

@@ -47,6 +47,7 @@ uint8_t flags_allowed(FrameKind kind) {
   switch (kind) {
     case FrameKind::exchange: return kPush | kPull | kRound;
     case FrameKind::answer: return kPull | kLate | kNotFinite;
+    case FrameKind::hello: return kWhole;
     default: return 0;
   }
 }
@@ -55,7 +56,9 @@ bool carries_floats(const FrameHeader& header) {
   switch (header.kind) {
     case FrameKind::exchange: return (header.flags & kPush) != 0;
     case FrameKind::answer: return (header.flags & kPull) != 0;
-    case FrameKind::write: return true;
+    case FrameKind::write:
+    case FrameKind::fill:
+    case FrameKind::update: return true;
     default: return false;
   }
 }
@@ -69,8 +72,20 @@ void check_range(const FrameHeader& header) {
                               kBlockFloats));
 }
 
+/// Of a frame between the servers of a chain.
+void check_chained(const FrameHeader& header) {
+  constexpr auto kMost = static_cast<uint64_t>(kMostUpdates);
+  if (header.sequence > kMost || header.version < 0 || header.version > kMostUpdates || header.round < 0)
+    throw damaged(fmt::format("it is of update {}, version {} and round {}", header.sequence, header.version,
+                              header.round));
+  const double least = header.kind == FrameKind::update ? 1 : 0;
+  if (!(header.number >= least && header.number <= static_cast<double>(kMostUpdates) &&
+        header.number == std::floor(header.number)))
+    throw damaged(fmt::format("its work has the number {}", header.number));
+}
+
 void check(const FrameHeader& header) {
-  if (header.kind < FrameKind::exchange || header.kind > FrameKind::welcome)
+  if (header.kind < FrameKind::exchange || header.kind > FrameKind::held)
     throw damaged(fmt::format("its kind is {}", static_cast<int>(header.kind)));
   if ((header.flags & ~(flags_allowed(header.kind) | kPlainPayload)) != 0)
     throw damaged(fmt::format("its flags are {:#x}", header.flags));
@@ -84,6 +99,7 @@ void check(const FrameHeader& header) {
     throw damaged(fmt::format("its round has {} members", header.members));
   if (!std::isfinite(header.learning_rate) || !std::isfinite(header.samples) || header.samples < 0)
     throw damaged("its learning rate or number of samples is not a finite number");
+  if (header.kind >= FrameKind::hello) return check_chained(header);
   const bool pushes = header.kind == FrameKind::exchange && (header.flags & kPush) != 0;
   if (header.kind == FrameKind::exchange && header.arena > (pushes ? payload_types().size() : 0))
     throw damaged(
@@ -180,7 +196,7 @@ Frame parse_frame(std::span<const std::span<const std::byte>> parts) {
   check_frame(frame.header, frame.members);
 
   frame.payload = FramePayload(std::vector(taker.rest().begin(), taker.rest().end()));
-  if (frame.header.kind == FrameKind::welcome) return frame;
+  if (frame.header.kind == FrameKind::welcome || frame.header.kind == FrameKind::filled) return frame;
   if (frame.header.kind == FrameKind::exchange && frame.header.arena != 0) {
     frame.payload = FramePayload(decoded(frame));
     return frame;

@@ -16,7 +16,19 @@ inline constexpr size_t kBlockFloats = size_t{256} << 10;
 inline constexpr size_t kRangeFloats = 16;
 inline constexpr size_t kMostRoundMembers = 1024;
 
-enum class FrameKind : uint8_t { exchange = 1, read = 2, write = 3, answer = 4, welcome = 5 };
+enum class FrameKind : uint8_t {
+  exchange = 1,
+  read = 2,
+  write = 3,
+  answer = 4,
+  welcome = 5,
+  // Between the servers of a chain (store_chain.h):
+  hello = 6,   ///< ChainHello
+  fill = 7,    ///< the floats of an arena of a block, for ChainCopy
+  filled = 8,  ///< ChainCopy, after the floats of all arenas
+  update = 9,  ///< ChainUpdate
+  held = 10    ///< ChainHeld
+};
 
 enum FrameFlag : uint8_t {
   kPush = 1,
@@ -25,26 +37,31 @@ enum FrameFlag : uint8_t {
   kLate = 8,
   kNotFinite = 16,
   kPlainPayload = 32,  ///< in any frame: the checksum does not cover the payload
+  kWhole = 64,         ///< ChainHello::whole
 };
 
 /// The head of a frame, little-endian. It is followed by the ids of the round's members (4 bytes each) and
-/// the payload: the floats of the range (exchange with kPush, write, answer with kPull), perhaps encoded
-/// (exchange), or a protobuf message (welcome).
+/// the payload: the floats of the range (exchange with kPush, write, answer with kPull, fill, update),
+/// perhaps encoded (exchange), a protobuf message (welcome), or the state of a block (filled:
+/// encode_block_state()).
 struct FrameHeader {
   FrameKind kind = FrameKind::exchange;
   uint8_t flags = 0;
-  /// read, write: 0 for the parameters, i + 1 for StoreUpdate::slots()[i]; exchange with kPush: the payload
+  /// read, write, fill: 0 for the parameters, i + 1 for StoreUpdate::slots()[i]; exchange with kPush: the
+  /// payload
   /// (telar/io/payload.h), 0 for floats
   uint16_t arena = 0;
-  uint32_t members = 0;   ///< of the round
-  uint64_t sequence = 0;  ///< of the request, from 1; an answer has that of its request
-  uint64_t begin = 0;     ///< floats of the arena; a range is within one block
+  uint32_t members = 0;  ///< of the round
+  /// of the request, from 1; an answer has that of its request; in a chain: that of the block's last update
+  uint64_t sequence = 0;
+  uint64_t begin = 0;  ///< floats of the arena; a range is within one block
   uint64_t end = 0;
   int64_t round = 0;
   float learning_rate = 0;
   float samples = 0;
-  int64_t version = 0;    ///< exchange: pulled, -1: never; answer: current; write: that of the values
-  double number = 0;      ///< answer: the staleness; exchange with kPush: StoreExchange::work
+  int64_t version = 0;    ///< exchange: pulled, -1: never; answer: current; write: that of the values;
+                          ///< hello: ChainHello::held
+  double number = 0;      ///< answer: the staleness; exchange with kPush, update: StoreExchange::work
   uint64_t checksum = 0;  ///< frame_checksum(); not used in shared memory
 };
 static_assert(sizeof(FrameHeader) == 72);
@@ -68,6 +85,12 @@ class FramePayload {
  private:
   std::vector<std::span<const std::byte>> parts_;
   std::shared_ptr<const std::vector<float>> own_;
+};
+
+/// A frame between the servers of a chain, to be sent once or again.
+struct SharedFrame {
+  FrameHeader header;
+  std::shared_ptr<const std::vector<std::byte>> payload;  ///< null: none
 };
 
 struct Frame {

@@ -51,15 +51,16 @@ grpc::ByteBuffer message_of(const StoreRequest& request, bool payload_checksums)
 
 }  // namespace
 
-StoreLink::StoreLink(const StoreClientOptions& options, std::shared_ptr<grpc::Channel> channel,
-                     std::shared_ptr<StoreMemory> memory)
+StoreLink::StoreLink(const StoreClientOptions& options, std::string who,
+                     std::shared_ptr<grpc::Channel> channel, std::shared_ptr<StoreMemory> memory)
     : options_(options),
-      who_(fmt::format("The parameter server {}", options.address)),
+      who_(std::move(who)),
       client_(random_id()),
-      payload_checksums_(
-          options.payload_checksums.value_or(!safe_from_damage(options.address, options.security))),
+      memory_(std::move(memory)),
       channel_(std::move(channel)),
-      memory_(std::move(memory)) {
+      generation_(options.generation),
+      payload_checksums_(
+          options.payload_checksums.value_or(!safe_from_damage(options.address, options.security))) {
   stop_.emplace(options_.stop, [this] {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
@@ -82,6 +83,15 @@ StoreLink::~StoreLink() {
   sendable_.notify_all();
   receiver_.join();
   sender_.join();
+}
+
+void StoreLink::move(const StoreHead& head, std::shared_ptr<grpc::Channel> channel) {
+  const std::lock_guard lock(mutex_);
+  channel_ = std::move(channel);
+  generation_ = head.generation;
+  payload_checksums_ =
+      options_.payload_checksums.value_or(!safe_from_damage(head.address, options_.security));
+  if (context_ != nullptr) context_->TryCancel();
 }
 
 void StoreLink::say(const std::string& sentence) const {

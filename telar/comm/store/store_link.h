@@ -27,11 +27,14 @@ namespace telar {
 class StoreLink {
  public:
   /// `memory`: offered to the server for sharing, if the server can open it; may be null.
-  StoreLink(const StoreClientOptions& options, std::shared_ptr<grpc::Channel> channel,
+  StoreLink(const StoreClientOptions& options, std::string who, std::shared_ptr<grpc::Channel> channel,
             std::shared_ptr<StoreMemory> memory);
   ~StoreLink();
   StoreLink(const StoreLink&) = delete;
   StoreLink& operator=(const StoreLink&) = delete;
+
+  /// StoreClient::move()
+  void move(const StoreHead& head, std::shared_ptr<grpc::Channel> channel);
 
   /// Queues the requests of one call.
   void start(std::vector<StoreRequest> requests);
@@ -64,11 +67,12 @@ class StoreLink {
   const StoreClientOptions& options_;
   const std::string who_;
   const uint64_t client_;
-  const bool payload_checksums_;
-  std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<StoreMemory> memory_;
 
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  ///< guards the members below
+  std::shared_ptr<grpc::Channel> channel_;
+  int64_t generation_;
+  bool payload_checksums_;
   std::condition_variable changed_;  ///< an answer arrived, or the connection was made or broke
   std::condition_variable sendable_;
   bool ending_ = false;
@@ -81,6 +85,7 @@ class StoreLink {
   grpc::ClientContext* context_ = nullptr;  ///< of the stream being opened or used
   Stream* stream_ = nullptr;                ///< null: requests cannot be sent
   bool was_connected_ = false;
+  bool said_lost_ = false;    ///< that it was
   int damaged_in_a_row_ = 0;  ///< connections that ended with a damaged frame, since the last answer
 
   StoreWindow window_;

@@ -29,6 +29,10 @@ std::unique_ptr<StoreLink::Stream> StoreLink::open(grpc::ClientContext& context)
   if (memory_) context.AddMetadata(kMemoryKey, memory_->where());
   context.AddMetadata(kChecksumsKey, payload_checksums_ ? "1" : "0");
   context.AddMetadata(kRoundKey, std::to_string(window_.first_round()));
+  if (options_.shard != 0) {
+    context.AddMetadata(kShardKey, std::to_string(options_.shard));
+    context.AddMetadata(kGenerationKey, std::to_string(generation_));
+  }
   if (options_.tenure != 0) context.AddMetadata(kTenureKey, std::to_string(options_.tenure));
   const grpc::internal::RpcMethod method(kExchangeMethod, grpc::internal::RpcMethod::BIDI_STREAMING,
                                          channel_);
@@ -74,7 +78,10 @@ void StoreLink::connect_for_ever() {
       changed_.notify_all();
       return;
     }
-    if (std::exchange(was_connected_, false) || damaged) {
+    // A server ends the streams of an earlier generation of its chain, which is no loss.
+    const bool moves = options_.shard != 0 && status.error_code() == grpc::StatusCode::CANCELLED;
+    if ((std::exchange(was_connected_, false) && !moves) || damaged) {
+      said_lost_ = true;
       std::string why = damaged ? damaged->what() : reason_of(status);
       if (why.empty()) why = "it ended the connection";
       lock.unlock();
@@ -111,13 +118,15 @@ void StoreLink::receive(Stream& stream) {
 
 void StoreLink::welcome(const Frame& frame) {
   StoreWindow::Welcomed welcomed;
+  bool said_lost = false;
   {
     const std::lock_guard lock(mutex_);
+    said_lost = std::exchange(said_lost_, false);
     welcomed = window_.welcome(frame);
     shared_ = traffic_.shared_memory = memory_ && welcomed.proof == memory_->proof();
     if (shared_) memory_->begin();
   }
-  if (!welcomed.again) return;
+  if (!welcomed.again || !(welcomed.restarted || said_lost)) return;
   if (!welcomed.restarted) return say(fmt::format("{} is reachable again", who_));
   std::string lost = fmt::format("{} updates", welcomed.lost);
   if (welcomed.unknown) lost = welcomed.lost > 0 ? "at least " + lost : "an unknown number of updates";

@@ -12,6 +12,7 @@
 #include "telar/comm/store/store.grpc.pb.h"
 #include "telar/comm/store/store_calls.h"
 #include "telar/comm/store/store_memory.h"
+#include "telar/comm/store/store_shard.h"
 #include "telar/comm/store/store_stream.h"
 #include "telar/comm/store/store_tenure.h"
 #include "telar/core/error.h"
@@ -57,6 +58,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
         held_({.snapshots = options_.snapshots,
                .snapshot_seconds = options_.snapshot_seconds,
                .round_seconds = options_.round_seconds,
+               .own = 0,
                .make_update = options_.make_update,
                .say = options_.say}),
         transfers_([this](grpc::ServerContext& context, StoreServerStream& stream) {
@@ -70,6 +72,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
 
   ~Impl() override {
     held_.end();
+    for (const auto& [number, shard] : shards_) shard->end();
     server_->shutdown();
     server_->wait();
   }
@@ -79,10 +82,17 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   std::string address() const { return builder_.address(); }
 
   Memory memory() {
-    if (!held_.created()) return {};
-    StoreBlocks& blocks = held_.blocks();
-    return {.arenas = blocks.arenas() * blocks.layout().floats * sizeof(float),
-            .most_beside = blocks.account().most()};
+    Memory memory;
+    const auto add = [&memory](HeldStore& held) {
+      if (!held.created()) return;
+      StoreBlocks& blocks = held.blocks();
+      memory.arenas += blocks.arenas() * blocks.layout().floats * sizeof(float);
+      memory.most_beside += blocks.account().most();
+    };
+    add(held_);
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, shard] : shards_) add(shard->held());
+    return memory;
   }
 
  private:
@@ -104,9 +114,9 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     const grpc::Status status = check_caller(context, options_.security);
     return status.ok() ? status : refuse(context, status.error_code(), status.error_message());
   }
-  grpc::Status check_job(const grpc::ServerContext& context, const std::string& job) {
+  grpc::Status check_job(const grpc::ServerContext& context, const std::string& job, HeldStore& held) {
     try {
-      held_.require_job(job);
+      held.require_job(job);
     } catch (const Error& error) {
       return refuse(context, grpc::StatusCode::PERMISSION_DENIED, error.what());
     }
@@ -122,22 +132,102 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     return grpc::Status::OK;
   }
 
+  /// The shard that a call means; null: what has no copies. Sets `status` if this server does not have it.
+  StoreShard* shard_of(const grpc::ServerContext& context, grpc::Status& status) {
+    try {
+      const uint64_t number = optional_number(text_of(context, kShardKey), kShardKey);
+      if (number == 0) return nullptr;
+      const std::lock_guard lock(mutex_);
+      const auto found = shards_.find(number);
+      if (found != shards_.end()) return found->second.get();
+      status = {grpc::StatusCode::UNAVAILABLE, fmt::format("it has no copy of shard {} yet", number - 1)};
+    } catch (const Error& error) {
+      status = refuse(context, grpc::StatusCode::INVALID_ARGUMENT, error.what());
+    }
+    return nullptr;
+  }
+  HeldStore& held_of(StoreShard* shard) { return shard == nullptr ? held_ : shard->held(); }
+
+  /// Returns whether it was new.
+  bool create(HeldStore& held, StoreIdentity identity, const std::string& what) {
+    const std::string job = identity.job;
+    if (!held.create(std::move(identity))) return false;
+    const StoreLayout& layout = held.identity().layout;
+    say(fmt::format("{} holds {} of job {}: {:.1f} MB in {} pieces", address(), what, printable(job),
+                    static_cast<double>(layout.floats) * 4e-6, layout.pieces.size()));
+    return true;
+  }
+
   grpc::Status Create(grpc::ServerContext* context, const store::CreateRequest* request,
                       store::CreateReply* reply) override {
     if (grpc::Status status = check(*context); !status.ok()) return status;
-    if (grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
+    grpc::Status found;
+    HeldStore& held = held_of(shard_of(*context, found));
+    if (!found.ok()) return found;
+    if (grpc::Status status = check_job(*context, request->job(), held); !status.ok()) return status;
     try {
-      reply->set_had(!held_.create(identity_of(*request)));
+      reply->set_had(!create(held, identity_of(*request), "parameters"));
     } catch (const Error& error) {
       return refuse(*context, grpc::StatusCode::INVALID_ARGUMENT, error.what());
     }
     reply->set_tenure(tenure_.begin(request->take_over()));
-    if (reply->had()) return grpc::Status::OK;
-    const StoreLayout& layout = held_.identity().layout;
-    say(fmt::format("{} holds parameters of job {}: {:.1f} MB in {} pieces", address(),
-                    printable(request->job()), static_cast<double>(layout.floats) * 4e-6,
-                    layout.pieces.size()));
     return grpc::Status::OK;
+  }
+
+  grpc::Status Configure(grpc::ServerContext* context, const store::ConfigureRequest* request,
+                         store::ConfigureReply* reply) override {
+    if (grpc::Status status = check(*context); !status.ok()) return status;
+    if (grpc::Status status = check_job(*context, request->job(), held_); !status.ok()) return status;
+    reply->set_id(start_);
+    try {
+      for (const store::Chain& chain : request->chains()) configure(*request, chain);
+      const std::lock_guard lock(mutex_);
+      for (const auto& [number, shard] : shards_) {
+        shard->held().require_job(request->job());
+        const StoreShard::State state = shard->state();
+        store::ShardState& of_shard = *reply->add_shards();
+        of_shard.set_shard(static_cast<uint32_t>(number));
+        of_shard.set_generation(state.generation);
+        of_shard.set_whole(state.whole);
+      }
+    } catch (const Error& error) {
+      return refuse(*context, grpc::StatusCode::PERMISSION_DENIED, error.what());
+    }
+    return grpc::Status::OK;
+  }
+
+  void configure(const store::ConfigureRequest& request, const store::Chain& message) {
+    constexpr uint32_t kMostShards = 1024;
+    const uint32_t number = message.shard();
+    ConfiguredChain chain = chain_of(message);
+    if (number < 1 || number > kMostShards) throw user_error("the shard {}, which is not possible", number);
+    StoreShard* shard = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = shards_.find(number);
+      if (found != shards_.end()) shard = found->second.get();
+    }
+    if (shard == nullptr) {
+      if (!message.has_contents()) return;  // the reply says that it does not have it
+      auto made = std::make_unique<StoreShard>(HeldStoreOptions{.snapshots = {},
+                                                                .round_seconds = options_.round_seconds,
+                                                                .own = start_,
+                                                                .make_update = options_.make_update,
+                                                                .say = options_.say},
+                                               ChainLinkOptions{.address = {},
+                                                                .security = options_.security,
+                                                                .job = request.job(),
+                                                                .shard = number,
+                                                                .own = start_,
+                                                                .say = options_.say});
+      create(made->held(), identity_of(message.contents()), fmt::format("a copy of shard {}", number - 1));
+      const std::lock_guard lock(mutex_);
+      shard = shards_.emplace(number, std::move(made)).first->second.get();
+    } else if (message.has_contents()) {
+      shard->held().create(identity_of(message.contents()));
+    }
+    shard->held().require_job(request.job());
+    shard->configure(std::move(chain));
   }
 
   grpc::Status Describe(grpc::ServerContext* context, const store::DescribeRequest* request,
@@ -145,24 +235,43 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     if (grpc::Status status = check(*context); !status.ok()) return status;
     if (request->tenure() != 0)  // without one, its coordinator may be yet to come
       if (grpc::Status status = check_tenure(*context, request->tenure()); !status.ok()) return status;
-    if (!held_.created(300ms)) return grpc::Status::OK;
-    if (grpc::Status status = check_job(*context, request->job()); !status.ok()) return status;
+    grpc::Status found;
+    HeldStore& held = held_of(shard_of(*context, found));
+    if (!found.ok()) return found;
+    if (!held.created(300ms)) return grpc::Status::OK;
+    if (grpc::Status status = check_job(*context, request->job(), held); !status.ok()) return status;
     reply->set_created(true);
-    add_pieces(held_.identity().layout, *reply->mutable_pieces());
-    for (const std::string& slot : held_.blocks().slots()) reply->add_slots(slot);
+    add_pieces(held.identity().layout, *reply->mutable_pieces());
+    for (const std::string& slot : held.blocks().slots()) reply->add_slots(slot);
     return grpc::Status::OK;
   }
 
   grpc::Status exchange(grpc::ServerContext& context, StoreServerStream& stream) {
     if (grpc::Status status = check(context); !status.ok()) return status;
-    if (grpc::Status status = check_job(context, text_of(context, kJobKey)); !status.ok()) return status;
+    grpc::Status found;
+    StoreShard* const shard = shard_of(context, found);
+    if (!found.ok()) return found;
+    HeldStore& held = held_of(shard);
+    if (grpc::Status status = check_job(context, text_of(context, kJobKey), held); !status.ok())
+      return status;
     const std::string peer = context.peer();  // unknown after the stream is cancelled
     try {
+      if (shard != nullptr && !text_of(context, kSuccessorKey).empty())
+        return serve_successor(context, stream, *shard);
       const TransferOpening opening = opening_of([&](const char* key) { return text_of(context, key); });
-      if (opening.tenure == 0 && !held_.created())
+      std::unique_ptr<StoreShard::Stream> of_generation;
+      if (shard != nullptr) {
+        of_generation = shard->admit_member(opening.generation, context);
+        if (!of_generation)
+          return {grpc::StatusCode::UNAVAILABLE,
+                  fmt::format("it is not the first server of shard {} in generation {}",
+                              text_of(context, kShardKey), opening.generation)};
+      }
+      if (opening.tenure == 0 && !held.created())
         return {grpc::StatusCode::UNAVAILABLE, "it has no parameters yet"};
       const StoreTenure::Stream of_tenure(tenure_, opening.tenure, [&context] { context.TryCancel(); });
-      serve(context, stream, opening);
+      serve(context, stream, opening, held,
+            shard == nullptr ? start_ : static_cast<uint64_t>(shard->founded()));
       return grpc::Status::OK;
     } catch (const Error& error) {
       const bool damaged = error.kind() == Error::Kind::run;  // on its way; the member sends it again
@@ -173,7 +282,19 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     }
   }
 
-  void serve(grpc::ServerContext& context, StoreServerStream& stream, const TransferOpening& opening) {
+  static grpc::Status serve_successor(grpc::ServerContext& context, StoreServerStream& stream,
+                                      StoreShard& shard) {
+    const auto number = [&context](const char* key) { return optional_number(text_of(context, key), key); };
+    const auto generation = static_cast<int64_t>(number(kGenerationKey));
+    const auto admitted = shard.admit_successor(generation, number(kSuccessorKey), context);
+    if (!admitted) return {grpc::StatusCode::UNAVAILABLE, "it has not heard of this chain yet"};
+    telar::serve_successor(stream, shard.held().blocks(), generation, text_of(context, kChecksumsKey) != "0");
+    return grpc::Status::OK;
+  }
+
+  /// `start`: Welcome::start.
+  void serve(grpc::ServerContext& context, StoreServerStream& stream, const TransferOpening& opening,
+             HeldStore& held, uint64_t start) {
     const uint32_t member = opening.member;
     const std::shared_ptr<Peer> peer = peer_of(opening.client);
     {
@@ -186,20 +307,20 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       const std::lock_guard lock(peer->mutex);
       peer->stream = &context;
     }
-    if (member != 0) held_.save_first();
-    held_.members().arrived(member, opening.first_round);
+    if (member != 0) held.save_first();
+    held.members().arrived(member, opening.first_round);
     say(fmt::format("Member {} is connected from {}", member, context.peer()));
     const Leave leave{[&] {
       const std::lock_guard lock(peer->mutex);
       peer->stream = nullptr;
-      held_.members().left(member);
+      held.members().left(member);
       say(fmt::format("The connection of member {} has ended", member));
     }};
     std::shared_ptr<StoreMemory> memory;
     if (options_.shared_memory && !opening.memory.empty())
-      memory = StoreMemory::open(opening.memory, held_.identity().layout.floats);
+      memory = StoreMemory::open(opening.memory, held.identity().layout.floats);
     if (memory) memory->prepare();
-    if (!stream.Write(welcome(memory ? memory->proof() : 0))) return;
+    if (!stream.Write(welcome(held, start, memory ? memory->proof() : 0))) return;
 
     std::atomic<bool> ended{false};
     const StoreBlocks::Cancelled cancelled = [&] { return ended || context.IsCancelled(); };
@@ -208,7 +329,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     if (memory)
       by_memory = std::thread([&] {
         try {
-          StoreSession session(held_.blocks(), held_.members(), peer->memory, member, cancelled);
+          StoreSession session(held.blocks(), held.members(), peer->memory, member, cancelled,
+                               opening.generation);
           serve_memory(*memory, session, cancelled);
         } catch (const Error& error) {
           failed = error;
@@ -219,7 +341,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       ended = true;
       if (by_memory.joinable()) by_memory.join();
     }};
-    StoreSession session(held_.blocks(), held_.members(), peer->memory, member, cancelled);
+    StoreSession session(held.blocks(), held.members(), peer->memory, member, cancelled, opening.generation);
     serve_stream(stream, context, session, opening.payload_checksums);
     end_memory.leave();
     if (failed) throw Error(*failed);
@@ -235,15 +357,15 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     return peer;
   }
 
-  grpc::ByteBuffer welcome(uint64_t proof) const {
+  static grpc::ByteBuffer welcome(HeldStore& held, uint64_t start, uint64_t proof) {
     store::Welcome message;
-    message.set_start(start_);
+    message.set_start(start);
     message.set_proof(proof);
-    const StoreLosses losses = held_.losses();
+    const StoreLosses losses = held.losses();
     message.set_restarts(losses.restarts);
     message.set_lost_updates(losses.updates);
     message.set_unknown_losses(losses.unknown);
-    for (const StoreSegment& segment : held_.at_start()) {
+    for (const StoreSegment& segment : held.at_start()) {
       message.add_begins(segment.begin);
       message.add_versions(segment.version);
     }
@@ -259,8 +381,9 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   SecureServerBuilder builder_;
   const uint64_t start_ = random_id();
   StoreTenure tenure_;
-  std::mutex mutex_;  ///< guards peers_
+  std::mutex mutex_;  ///< guards peers_ and shards_
   std::map<uint64_t, std::shared_ptr<Peer>> peers_;
+  std::map<uint64_t, std::unique_ptr<StoreShard>> shards_;
   std::unique_ptr<SecureServer> server_;
 };
 

@@ -5,12 +5,13 @@
 namespace telar {
 
 StoreSession::StoreSession(StoreBlocks& blocks, StoreMembers& members, StorePeer& peer, uint32_t member,
-                           StoreBlocks::Cancelled cancelled)
+                           StoreBlocks::Cancelled cancelled, int64_t generation)
     : blocks_(blocks),
       members_(members),
       peer_(peer),
       member_(member),
       cancelled_(std::move(cancelled)),
+      generation_(generation),
       scratch_(kBlockFloats * sizeof(float)),
       scratch_entry_(blocks.account(), scratch_.size()) {}
 
@@ -43,17 +44,21 @@ StoreSession::Answer StoreSession::handle(const Frame& request) {
   return answer;
 }
 
+/// Whether a push is a repeated one that was taken before: the connection broke before it was answered. With
+/// copies, one that was applied is pushed again, which changes nothing and waits for the copies.
+bool StoreSession::repeated(const FrameHeader& header, Answer& answer) {
+  if (header.sequence > peer_.handled) return false;
+  if ((header.flags & kRound) == 0) return !blocks_.chained();
+  const StoreBlocks::Contributed before = blocks_.find(header.begin, header.end, header.round);
+  answer.sum = before.sum;
+  if (before.late) answer.header.flags |= kLate;
+  return before.sum || before.late || !blocks_.chained();
+}
+
 void StoreSession::push(const Frame& request, Answer& answer) {
   const FrameHeader& header = request.header;
+  if (repeated(header, answer)) return;
   const bool in_round = (header.flags & kRound) != 0;
-  if (header.sequence <= peer_.handled) {
-    // A repeated request: the connection broke before it was answered.
-    if (!in_round) return;
-    const StoreBlocks::Contributed before = blocks_.find(header.begin, header.end, header.round);
-    answer.sum = before.sum;
-    if (before.late) answer.header.flags |= kLate;
-    return;
-  }
   const StorePush push{.member = member_,
                        .begin = header.begin,
                        .end = header.end,
@@ -61,6 +66,7 @@ void StoreSession::push(const Frame& request, Answer& answer) {
                        .samples = header.samples,
                        .pulled_version = header.version,
                        .work = static_cast<int64_t>(header.number),
+                       .generation = generation_,
                        .gradient = &request.payload};
   members_.busy(member_);
   try {
@@ -69,11 +75,14 @@ void StoreSession::push(const Frame& request, Answer& answer) {
       StoreBlocks::Contributed contributed =
           blocks_.contribute(push, round, scratch_.as<float>(), cancelled_);
       answer.sum = std::move(contributed.sum);
+      answer.copying = std::move(contributed.copying);
       answer.stopped = contributed.stopped;
       answer.header.number = contributed.staleness;
       if (contributed.late) answer.header.flags |= kLate;
     } else {
-      const StoreBlocks::Applied applied = blocks_.apply(push, scratch_.as<float>());
+      const StoreBlocks::Applied applied = blocks_.apply(push, scratch_.as<float>(), cancelled_);
+      answer.copying = applied.copying;
+      answer.stopped = applied.stopped;
       answer.header.number = applied.staleness;
       if (!applied.finite) answer.header.flags |= kNotFinite;
     }
@@ -86,7 +95,10 @@ void StoreSession::push(const Frame& request, Answer& answer) {
 }
 
 bool StoreSession::ready(const Answer& answer) {
-  return answer.stopped || !answer.sum || blocks_.closed(*answer.sum);
+  if (answer.stopped) return true;
+  // A sum that is closed may have copies, whose wait is its own.
+  if (answer.sum) return !blocks_.chained() && blocks_.closed(*answer.sum);
+  return !answer.copying || blocks_.copied(answer.header.begin, *answer.copying);
 }
 
 bool StoreSession::complete(Answer& answer, std::span<float> out) {
@@ -95,7 +107,10 @@ bool StoreSession::complete(Answer& answer, std::span<float> out) {
     if (!blocks_.wait(*answer.sum, cancelled_)) return false;
     if (!answer.sum->finite) answer.header.flags |= kNotFinite;
     if (answer.sum->discarded) answer.header.flags |= kLate;
+    answer.copying = answer.sum->copying;
   }
+  if (answer.copying && !blocks_.wait_for_copies(answer.header.begin, *answer.copying, cancelled_))
+    return false;
   answer.header.version = (answer.header.flags & kPull) != 0
                               ? blocks_.read(answer.arena, answer.header.begin, out)
                               : blocks_.version(answer.header.begin, answer.header.end);

@@ -22,12 +22,14 @@ struct StorePeer {
 class StoreSession {
  public:
   /// `cancelled` returns true when the connection is gone and all waits must end.
+  /// `generation`: of the chain, as the client knows it; 0: without copies.
   StoreSession(StoreBlocks& blocks, StoreMembers& members, StorePeer& peer, uint32_t member,
-               StoreBlocks::Cancelled cancelled);
+               StoreBlocks::Cancelled cancelled, int64_t generation = 0);
 
   struct Answer {
-    FrameHeader header;             ///< with kPull: the floats of the range follow
-    std::shared_ptr<StoreSum> sum;  ///< the update to wait for; may be null
+    FrameHeader header;                     ///< with kPull: the floats of the range follow
+    std::shared_ptr<StoreSum> sum;          ///< the update to wait for; may be null
+    std::shared_ptr<StoreCopying> copying;  ///< that all copies have it is waited for, too; may be null
     size_t arena = 0;
     bool stopped = false;
   };
@@ -43,12 +45,14 @@ class StoreSession {
 
  private:
   void push(const Frame& request, Answer& answer);
+  bool repeated(const FrameHeader& header, Answer& answer);
 
   StoreBlocks& blocks_;
   StoreMembers& members_;
   StorePeer& peer_;
   uint32_t member_;
   StoreBlocks::Cancelled cancelled_;
+  int64_t generation_;
   Buffer scratch_;
   StoreAccount::Entry scratch_entry_;
 };

@@ -20,22 +20,6 @@ constexpr uint64_t kLongestText = uint64_t{1} << 30;
 
 static_assert(sizeof(StoreSegment) == 4 * sizeof(uint64_t));
 
-/// Pieces of work with successive numbers that were applied to a range.
-struct WorkRun {
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  int64_t first = 0;
-  int64_t last = 0;
-};
-
-std::vector<WorkRun> runs_of(const StoreWorks& works) {
-  std::vector<WorkRun> runs;
-  for (const auto& [range, numbers] : works)
-    for (const auto& [first, last] : numbers.ranges())
-      runs.push_back({.begin = range.first, .end = range.second, .first = first, .last = last});
-  return runs;
-}
-
 template <typename T>
 std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
@@ -239,8 +223,7 @@ StoreWorks StoreSnapshot::read_works() {
   for (; count > 0; --count) {
     WorkRun run;
     read(&run, sizeof(run));
-    if (run.first <= 0 || run.last == INT64_MAX || !works[{run.begin, run.end}].append(run.first, run.last))
-      throw damaged("the pieces of work of a block are wrong");
+    if (!add_run(works, run)) throw damaged("the pieces of work of a block are wrong");
   }
   return works;
 }

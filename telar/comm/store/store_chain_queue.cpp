@@ -1,0 +1,85 @@
+#include "telar/comm/store/store_chain_queue.h"
+
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "telar/comm/store/store_stream.h"
+
+namespace telar {
+namespace {
+
+/// Of copies of blocks that are sent at once.
+constexpr size_t kMostQueued = size_t{8} << 20;
+
+size_t bytes_of(const SharedFrame& frame) { return frame.payload ? frame.payload->size() : 0; }
+
+/// The payload in place, without a copy.
+grpc::Slice view_of(const SharedFrame& frame) {
+  using Keeper = std::shared_ptr<const std::vector<std::byte>>;
+  auto keeper = std::make_unique<Keeper>(frame.payload);
+  return {const_cast<std::byte*>(frame.payload->data()), frame.payload->size(),
+          [](void* held) { std::unique_ptr<Keeper>(static_cast<Keeper*>(held)).reset(); }, keeper.release()};
+}
+
+grpc::ByteBuffer message_of(const SharedFrame& frame, bool payload_checksums) {
+  FrameHeader header = frame.header;
+  if (!payload_checksums) header.flags |= kPlainPayload;
+  OwnedFrame head(header, {}, 0);
+  if (!frame.payload) {
+    head.seal();
+    return head.message();
+  }
+  head.seal(*frame.payload);
+  const std::array<grpc::Slice, 2> slices{head.slice, view_of(frame)};
+  return {slices.data(), slices.size()};
+}
+
+}  // namespace
+
+ChainQueue::ChainQueue(Write write, bool payload_checksums)
+    : write_(std::move(write)), payload_checksums_(payload_checksums) {
+  thread_ = std::thread([this] { write_for_ever(); });
+}
+
+void ChainQueue::send(SharedFrame frame) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    bytes_ += bytes_of(frame);
+    frames_.push_back(std::move(frame));
+  }
+  changed_.notify_all();
+}
+
+void ChainQueue::wait_for_room() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return closed_ || bytes_ < kMostQueued; });
+}
+
+void ChainQueue::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ChainQueue::write_for_ever() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return closed_ || !frames_.empty(); });
+    if (closed_) return;
+    const SharedFrame frame = std::move(frames_.front());
+    frames_.pop_front();
+    lock.unlock();
+    const bool written = write_(message_of(frame, payload_checksums_));
+    lock.lock();
+    bytes_ -= bytes_of(frame);
+    closed_ |= !written;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace telar

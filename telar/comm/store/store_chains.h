@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "telar/comm/network.h"
+#include "telar/comm/store/store_chain.h"
+#include "telar/comm/store/store_layout.h"
+#include "telar/core/error.h"
+
+namespace telar {
+
+struct StoreChainsOptions {
+  std::vector<std::string> addresses;  ///< of the servers
+  Security security;
+  std::string job;
+  size_t copies = 2;  ///< of each shard, on the servers s, s + 1, … for shard s; at most as many as servers
+  struct Shard {
+    StoreLayout layout;
+    std::string description;  ///< the input of the server's StoreUpdateFactory
+  };
+  std::vector<Shard> shards;  ///< what each server holds, in the order of the addresses
+  /// Above that of all chains that an earlier coordinator of these servers has made.
+  int64_t generations_before = 0;
+  /// The pushes and pulls of a shard go to another server now, or to the same one in another generation. From
+  /// any thread; it must not wait.
+  std::function<void(size_t shard, const StoreHead& head)> moved;
+  std::function<void()> failed;                 ///< failure() says why; from any thread
+  std::function<void(const std::string&)> say;  ///< of lost and new copies, from any thread; may be empty
+  double patience_seconds = 60;                 ///< for the servers at the start
+  std::stop_token stop;                         ///< ends all waits with an Error (run)
+};
+
+/// The coordinator's side of the chains of servers (ChainKeeper). It asks each server five times a second for
+/// its state, and tells it its chains. A server that does not answer for 1.4 s, or was started again, is left
+/// out, and the next one with a copy takes its place. A server that has come back is filled.
+///
+/// The chains of a coordinator are new ones, because it writes the state with which the training begins, or
+/// is resumed. Their generations begin above those of earlier coordinators, whose servers they are no longer.
+class StoreChains {
+ public:
+  /// Waits until the first server of each shard is there. Throws Error (run) if one cannot be reached in
+  /// time, and Error (user) if one refuses.
+  explicit StoreChains(StoreChainsOptions options);
+  ~StoreChains();
+  StoreChains(const StoreChains&) = delete;
+  StoreChains& operator=(const StoreChains&) = delete;
+
+  std::vector<StoreHead> heads() const;
+  /// After the shards are written: copies them, and waits until all copies are there. Throws like the
+  /// constructor.
+  void copy();
+  /// Why the training cannot go on: no copy of a shard is left, or another coordinator has taken the servers.
+  /// Empty: it can.
+  std::optional<Error> failure() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace telar

@@ -1,0 +1,246 @@
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "store_fixture.h"
+#include "support/sentences.h"
+#include "telar/comm/store/store_block_state.h"
+#include "telar/comm/store/store_chains.h"
+
+namespace telar {
+namespace {
+
+constexpr size_t kCopiedFloats = 600'000;  // three blocks
+
+/// Two servers, each of which has a copy of what the other one holds.
+class StoreCopies : public StoreTest {
+ protected:
+  void SetUp() override {
+    for (size_t s = 0; s < 2; ++s) {
+      servers_[s] = patient("127.0.0.1:0");
+      addresses_.push_back(servers_[s]->address());
+    }
+  }
+
+  /// A round waits for members that have not heard yet where its server is.
+  std::unique_ptr<StoreServer> patient(const std::string& listen) {
+    StoreServerOptions options = server_options(listen, "");
+    options.round_seconds = 20;
+    return std::make_unique<StoreServer>(options);
+  }
+
+  StoreChainsOptions chains_options() {
+    const StoreChainsOptions::Shard shard{.layout = layout_of(kCopiedFloats), .description = "plain"};
+    return {.addresses = addresses_,
+            .security = {},
+            .job = "job",
+            .shards = {shard, shard},
+            .generations_before = 1000 * ++coordinators_,
+            .moved = [this](size_t of, const StoreHead& head) { moved(of, head); },
+            .failed = {},
+            .say = chain_log_.say(),
+            .patience_seconds = 10,
+            .stop = {}};
+  }
+
+  /// A client of one of the two shards, which is told where it is.
+  StoreClient& client(size_t shard, uint32_t member) {
+    const std::lock_guard lock(mutex_);
+    StoreClientOptions options = client_options(*servers_[shard], member);
+    options.address = heads_[shard].address;
+    options.generation = heads_[shard].generation;
+    options.shard = static_cast<uint32_t>(shard + 1);
+    clients_.push_back({shard, std::make_unique<StoreClient>(options)});
+    StoreClient& made = *clients_.back().client;
+    made.attach();
+    return made;
+  }
+
+  void begin(float first = 0) {
+    chains_ = std::make_unique<StoreChains>(chains_options());
+    heads_ = chains_->heads();
+    for (size_t shard = 0; shard < 2; ++shard) {
+      const std::vector<float> values(kCopiedFloats, first);
+      client(shard, 0).write("", values, 0);
+    }
+    chains_->copy();
+  }
+
+  void kill(size_t server) { servers_[server].reset(); }
+  void restart(size_t server) { servers_[server] = patient(addresses_[server]); }
+  void wait_for_copies(size_t shard, int times) {
+    const std::string sentence = fmt::format("what parameter server {} holds has 2 copies", shard);
+    for (int i = 0; i < 1000 && count(sentence) < times; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_GE(count(sentence), times) << chain_log_.all() << log_.all();
+  }
+  int count(const std::string& sentence) const {
+    const std::string all = chain_log_.all();
+    int count = 0;
+    for (size_t at = all.find(sentence); at != std::string::npos; at = all.find(sentence, at + 1)) ++count;
+    return count;
+  }
+
+  static StoreReport push(StoreClient& client, int64_t work) {
+    fill(client, -1);
+    StoreExchange exchange = whole(client);
+    exchange.work = work;
+    client.start(exchange);
+    return client.finish();
+  }
+
+  void moved(size_t shard, const StoreHead& head) {
+    const std::lock_guard lock(mutex_);
+    if (heads_.empty()) return;
+    heads_[shard] = head;
+    for (const Known& known : clients_)
+      if (known.shard == shard) known.client->move(head);
+  }
+
+  /// What every float of a shard is, and the state of its update.
+  void expect_everywhere(StoreClient& client, float value) {
+    std::vector<float> floats(kCopiedFloats);
+    client.read("", floats);
+    EXPECT_EQ(floats, std::vector<float>(kCopiedFloats, value));
+    client.read("steps", floats);
+    EXPECT_EQ(floats, std::vector<float>(kCopiedFloats, value)) << "the state moves, too";
+  }
+
+  struct Known {
+    size_t shard;
+    std::unique_ptr<StoreClient> client;
+  };
+  std::array<std::unique_ptr<StoreServer>, 2> servers_;
+  std::vector<std::string> addresses_;
+  SentenceLog chain_log_;
+  int64_t coordinators_ = 0;
+  std::mutex mutex_;
+  std::vector<StoreHead> heads_;
+  std::vector<Known> clients_;
+  std::unique_ptr<StoreChains> chains_;
+};
+
+TEST_F(StoreCopies, AnAnsweredPushSurvivesItsServer) {
+  begin();
+  StoreClient& worker = client(0, 1);
+  for (int64_t work = 1; work <= 5; ++work) EXPECT_TRUE(push(worker, work).finite);
+  kill(0);
+  const auto lost = std::chrono::steady_clock::now();
+  EXPECT_EQ(push(worker, 6).lost_updates, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - lost, std::chrono::seconds(10));  // 1.5 s on an idle machine
+  push(worker, 6);
+  push(worker, 3);
+  expect_everywhere(worker, 6);
+  EXPECT_TRUE(chain_log_.hears("what parameter server 0 holds is served by " + addresses_[1]));
+  EXPECT_EQ(worker.losses(), StoreLosses{}) << "another head is no restart";
+}
+
+TEST_F(StoreCopies, AServerThatReturnsIsFilledWhileOthersPush) {
+  begin();
+  std::atomic<int64_t> pushed{0};
+  std::atomic<bool> over{false};
+  StoreClient& worker = client(0, 1);
+  std::thread pushing([&] {
+    while (!over) push(worker, ++pushed);
+  });
+  for (int round = 0; round < 4; ++round) {
+    const size_t server = round % 2;
+    kill(server);
+    restart(server);
+    for (size_t shard = 0; shard < 2; ++shard) wait_for_copies(shard, 2 + round);
+  }
+  over = true;
+  pushing.join();
+  expect_everywhere(worker, static_cast<float>(pushed));
+  EXPECT_EQ(chains_->failure(), std::nullopt);
+}
+
+TEST_F(StoreCopies, ARoundOfTwoMembersIsAppliedOnceWhateverDies) {
+  begin();
+  std::array<StoreClient*, 2> workers{&client(1, 1), &client(1, 2)};
+  constexpr int64_t kRounds = 60;
+  std::array<std::thread, 2> threads;
+  for (uint32_t w = 0; w < 2; ++w)
+    threads[w] = std::thread([&, w] {
+      int64_t number = 0;
+      for (int64_t work = 1; work <= kRounds; ++work) {
+        fill(*workers[w], -1);
+        StoreExchange exchange = whole(*workers[w]);
+        exchange.samples = 1;
+        exchange.work = work;
+        exchange.round = StoreRound{.number = ++number, .members = {1, 2}};
+        workers[w]->start(exchange);
+        EXPECT_FALSE(workers[w]->finish().late) << "work " << work;
+      }
+    });
+  for (int round = 0; round < 3; ++round) {
+    kill((round + 1) % 2);
+    restart((round + 1) % 2);
+    for (size_t shard = 0; shard < 2; ++shard) wait_for_copies(shard, 2 + round);
+  }
+  for (std::thread& thread : threads) thread.join();
+  expect_everywhere(*workers[0], kRounds);
+}
+
+TEST_F(StoreCopies, NobodyServesWhenBothCopiesAreGone) {
+  begin();
+  kill(0);
+  restart(0);
+  kill(1);
+  restart(1);
+  for (int i = 0; i < 1000 && !chains_->failure(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(chains_->failure().has_value());
+  EXPECT_TRUE(test::says(chains_->failure()->what(), "no copy of what parameter server"));
+}
+
+TEST_F(StoreCopies, TheLatestCoordinatorHasTheServers) {
+  begin();
+  const std::unique_ptr<StoreChains> before = std::move(chains_);
+  clients_.clear();
+  begin(7);
+  push(client(0, 1), 1);
+  std::vector<float> floats(kCopiedFloats);
+  client(0, 0).read("", floats);
+  EXPECT_EQ(floats.front(), 8);
+  for (int i = 0; i < 1000 && !before->failure(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(before->failure().has_value());
+  EXPECT_TRUE(test::says(before->failure()->what(), "another coordinator of this run has taken"));
+}
+
+TEST_F(StoreCopies, APushWithoutANumberIsRefused) {
+  begin();
+  StoreClient& worker = client(0, 1);
+  fill(worker, -1);
+  worker.start(whole(worker));
+  EXPECT_TRUE(log_.hears("a push without a number"));
+}
+
+std::vector<std::byte> damaged_state(const std::vector<std::byte>& bytes, size_t at) {
+  std::vector<std::byte> changed = bytes;
+  changed[at] = std::byte{0xff};
+  return changed;
+}
+
+TEST(StoreBlockState, IsDecodedAsItWasOrRefused) {
+  StoreBlockState state{
+      .segments = {{.begin = 0, .end = 16, .version = 3, .round = 4}, {.begin = 16, .end = 64}}, .works = {}};
+  for (const int64_t work : {1, 2, 3, 7}) state.works[{0, 16}].add(work);
+  const std::vector<std::byte> bytes = encode_block_state(state);
+  const auto decoded = [](const std::vector<std::byte>& of) {
+    return decode_block_state(FramePayload({std::span(of)}));
+  };
+  const StoreBlockState same = decoded(bytes);
+  ASSERT_EQ(same.segments.size(), 2U);
+  EXPECT_EQ(same.segments[0].round, 4);
+  EXPECT_EQ(same.works.at({0, 16}).ranges(), state.works.at({0, 16}).ranges());
+  test::expect_error([&] { decoded({bytes.begin(), bytes.end() - 1}); }, {"the state of a block"});
+  test::expect_error([&] { decoded({}); }, {"the state of a block"});
+  test::expect_error([&] { decoded(damaged_state(bytes, 3)); }, {"the state of a block"});
+  const size_t first_work = sizeof(uint64_t) + 2 * sizeof(StoreSegment) + 2 * sizeof(uint64_t);
+  test::expect_error([&] { decoded(damaged_state(bytes, first_work + 7)); }, {"of the work of a block"});
+}
+
+}  // namespace
+}  // namespace telar
