@@ -5,6 +5,7 @@
 #include "telar/core/error.h"
 #include "telar/data/augmented.h"
 #include "telar/data/cached.h"
+#include "telar/data/label_sums.h"
 #include "telar/data/normalised.h"
 #include "telar/data/readable.h"
 #include "telar/data/source.h"
@@ -137,6 +138,9 @@ void require_alike(const SampleSpec& train, const SampleSpec& test) {
 
 DatasetPtr normalise(const DataJob& data, DatasetPtr samples) {
   if (samples == nullptr) return samples;
+  const bool focal = data.loss == "focal";
+  if (samples->spec().classes == 0 && (focal || data.loss == "binary_cross_entropy"))
+    samples = with_probabilities(std::move(samples), focal);
   if (!wants_normalising(data, samples->spec()) || data.mean.empty())
     return without_width(std::move(samples));
   return normalised(std::move(samples), data.mean, data.std,

@@ -125,7 +125,8 @@ DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChe
 /// Throws Error (user) unless samples of both kinds have the same shape, type and classes.
 void require_alike(const SampleSpec& train, const SampleSpec& test);
 
-/// Samples as in training: normalised with the job's mean and std if it has them. Null if `samples` is null.
+/// Samples as in training: normalised with the job's mean and std if it has them, and with labels that its
+/// loss can take. Null if `samples` is null.
 DatasetPtr normalise(const DataJob& data, DatasetPtr samples);
 
 /// The description of a sample as far as the job alone determines it; opens no files. Empty for sources whose
