@@ -44,9 +44,12 @@ struct Datasets {
   PictureListPtr test_pictures;    ///< of data.test_path
   LeftOut left_out;                ///< already left out of the parts above
   std::vector<std::string> notes;  ///< sentences for the user on how the data were understood
+  std::vector<std::vector<std::string>> described = {};  ///< OpenedSource::described, of the training samples
   /// If each process has a part of the samples: it can read its own ones only (part_of.h).
   std::optional<SpreadParts> spread = std::nullopt;
 
+  /// What was decided of the columns, with a line for each; empty if nothing was.
+  std::string columns_text() const;
   /// The samples that are left out, in all processes.
   int64_t left_out_count() const { return spread ? spread->left_out : left_out.count(); }
   /// Of a sample.

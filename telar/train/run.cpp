@@ -558,6 +558,8 @@ class Run {
     write_file(folder.samples(), to_json(opened_.data.spec(), job_.data.rules), Links::refuse);
     write_file(folder.data(), to_json(opened_.record), Links::refuse);
     write_file(folder.job(), job_text(job_), Links::refuse);
+    const std::string columns = opened_.data.columns_text();
+    if (!columns.empty()) write_file(folder.columns(), columns, Links::refuse);
   }
 
   /// Of a new run, or one that was stopped before its first checkpoint.

@@ -139,7 +139,7 @@ class DataOpening {
   /// Of the files of this process, or of all processes if each has its own.
   void say_remarks() const {
     if (!leads() && !job_.data.spread) return;
-    std::string text = data_remarks(job_.data, options_.processes);
+    std::string text = data_.data.columns_text() + data_remarks(job_.data, options_.processes);
     if (!leads() || !options_.say || text.empty()) return;
     text.pop_back();  // the end of the last line
     options_.say(text);

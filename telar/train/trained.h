@@ -54,7 +54,9 @@ std::vector<float> predict(const Trained& trained, const Batch& batch);
 /// .npy array or a CSV table of features. The content determines the format. They are normalised as in
 /// training. Columns are found by their names in training. `note` receives sentences on how the file was
 /// understood. Throws Error (user) if the samples do not fit the model.
-DatasetPtr open_inputs(const Trained& trained, const std::string& path,
-                       const std::function<void(const std::string&)>& note = {});
+/// `keep` receives the cells of a table's columns that are no features (`data.drop`), by name.
+DatasetPtr open_inputs(
+    const Trained& trained, const std::string& path, const std::function<void(const std::string&)>& note = {},
+    const std::function<void(const std::pair<std::string, std::vector<std::string>>&)>& keep = {});
 
 }  // namespace telar
