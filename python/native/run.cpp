@@ -43,7 +43,7 @@ PythonRun::PythonRun(const std::string& folder, bool resume, int64_t patience)
   EventFiles events{.by_steps = std::make_unique<TensorBoardWriter>(folder_->path())};
   if (resume) events.by_steps->add_resume(state_.step);
   log_ = std::make_unique<LogObserver>(MetricsLog(folder_->metrics()), std::move(events),
-                                       std::vector<std::string>{kLoss}, 1, warn);
+                                       Figures(std::vector<std::string>{kLoss}), 1, warn);
 }
 
 void PythonRun::load(PythonSession& session) const {

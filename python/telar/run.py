@@ -95,10 +95,13 @@ def predict(run, x, best=False, **overrides):
         _run("predict", [os.fspath(run), samples, "--all", "--out", table, *_which(best), *_settings(overrides)])
         with open(table, encoding="utf-8", newline="") as file:
             columns, *rows = csv.reader(file)
-    # The file and the number of the sample come before the values, and of classes the likeliest one and its probability.
-    before = 4 if columns[2:4] == ["class", "probability"] else 2
+    # The file, the number of the sample and the cells of data.drop come before the values, and of classes the likeliest one
+    # and its probability.
+    first = max(i for i in range(2, len(columns)) if columns[i] == "value_0" or columns[i:i + 2] == ["class", "probability"])
+    has_classes = columns[first] == "class"
+    before = first + 2 if has_classes else first
     predictions = numpy.array([row[before:] for row in rows], dtype=numpy.float32).view(Predictions)
-    if before == 4:
+    if has_classes:
         predictions.classes = [column[len("p("):-len(")")] for column in columns[before:]]
     return predictions
 

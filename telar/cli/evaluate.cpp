@@ -9,6 +9,7 @@
 #include "telar/data/source.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
+#include "telar/train/figures_json.h"
 #include "telar/train/pipeline.h"
 #include "telar/train/trained.h"
 
@@ -65,11 +66,11 @@ int evaluate_run(const EvaluateArguments& arguments) {
         arguments.data);
   }
   test = with_classes_of(trained, std::move(test), warn);
-  const std::vector<double> means = evaluate(trained, *test);
-  const std::vector<std::string>& names = trained.session->metric_names();
+  const std::vector<double> values = evaluate(trained, *test);
+  const Figures figures = trained.figures();
   if (!arguments.summary.empty()) {
     nlohmann::ordered_json json;
-    for (size_t m = 0; m < names.size(); ++m) json["test_" + names[m]] = means[m];
+    add_figures(json, "test_", figures, values);
     json["samples"] = test->size();
     json["checkpoint"] = trained.checkpoint.string();
     if (!trained.skipped.empty()) json["skipped"] = trained.skipped;
@@ -77,7 +78,8 @@ int evaluate_run(const EvaluateArguments& arguments) {
   }
   if (!arguments.quiet) {
     std::cout << fmt::format("{}: {} on {} samples\n", trained.checkpoint.string(),
-                             metrics_text(names, means), test->size());
+                             metrics_text(figures, values), test->size())
+              << tables_text(figures, values, trained.spec.class_names);
   }
   return 0;
 }

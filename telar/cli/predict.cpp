@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <memory>
 
 #include "telar/cli/options.h"
@@ -81,11 +82,20 @@ int predict_inputs(const PredictArguments& arguments) {
   const Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides, warn);
   say("checkpoint: " + trained.checkpoint.string());
   const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
-  std::string table = header("input,sample", trained, arguments.all);
+  std::vector<std::string> kept_names;
+  if (trained.job.data.options.has("drop")) kept_names = trained.job.data.options.texts("drop");
+  std::string place = "input,sample";
+  for (const std::string& name : kept_names) place += "," + cell(name);
+  std::string table = header(place, trained, arguments.all);
   for (const std::string& input : arguments.inputs) {
-    const std::vector<float> outputs = predict(trained, *open_inputs(trained, input, warn));
+    std::map<std::string, std::vector<std::string>> kept;
+    const auto samples = open_inputs(trained, input, warn, [&](const auto& column) { kept.insert(column); });
+    const std::vector<float> outputs = predict(trained, *samples);
     for (size_t sample = 0; sample < outputs.size() / width; ++sample) {
-      table += fmt::format("{},{}{}", cell(input), sample,
+      std::string ids;
+      for (const std::string& name : kept_names)
+        ids += "," + (kept.contains(name) ? cell(kept.at(name)[sample]) : "");
+      table += fmt::format("{},{}{}{}", cell(input), sample, ids,
                            row(trained, std::span(outputs).subspan(sample * width, width), arguments.all));
     }
   }

@@ -110,9 +110,9 @@ std::string mixed_text(const MixedSpeed& speed) {
 }
 
 /// Of the stream's new samples.
-std::string evaluation_text(const std::vector<std::string>& metrics, const StreamEvaluation& evaluation) {
+std::string evaluation_text(const Figures& figures, const StreamEvaluation& evaluation) {
   if (evaluation.means.empty()) return "";
-  std::string text = "window: " + metrics_text(metrics, evaluation.means.windowed()) + "\n";
+  std::string text = "window: " + metrics_text(figures, figures.of(evaluation.means.windowed(), 1)) + "\n";
   if (evaluation.drift_count > 0)
     text += fmt::format("drifts: {}, the last after step {}\n", evaluation.drift_count,
                         evaluation.drifts.back().step);
@@ -126,7 +126,7 @@ std::string ending(const RunSummary& summary) {
                        summary.stopped_early ? "training.early_stopping.patience" : "training.epochs",
                        summary.checkpoint);
   }
-  if (summary.metrics.empty()) return "";  // stopped before its first step
+  if (!summary.figures) return "";  // stopped before its first step
   std::string text = summary.stopped_early ? summary.why + "\n" : "";
   text += fmt::format(
       "{} epochs, {} steps, {:.1f} s of training, {:.0f} samples/s, {:.2f} ms a step (median)\n",
@@ -150,8 +150,8 @@ std::string ending(const RunSummary& summary) {
   if (summary.phases) text += "\n" + phase_text(*summary.phases);
   if (!summary.trace.empty())
     text += fmt::format("trace: {} (for chrome://tracing or https://ui.perfetto.dev)\n", summary.trace);
-  if (summary.evaluation) text += evaluation_text(summary.metrics, *summary.evaluation);
-  if (!summary.test.empty()) text += "test: " + metrics_text(summary.metrics, summary.test) + "\n";
+  if (summary.evaluation) text += evaluation_text(*summary.figures, *summary.evaluation);
+  if (!summary.test.empty()) text += "test: " + metrics_text(*summary.figures, summary.test) + "\n";
   return text + fmt::format("checkpoint: {}\n", summary.checkpoint);
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "telar/core/error.h"
@@ -12,6 +13,7 @@
 #include "telar/data/files.h"
 #include "telar/data/in_memory.h"
 #include "telar/data/rounding_loss.h"
+#include "telar/data/table_rules.h"
 
 namespace telar {
 namespace {
@@ -134,10 +136,13 @@ class TableReading {
     if (!more_) throw user_error("{}: holds no lines of numbers", name);
     for (size_t i = 0; i < names_.size(); ++i) places_[names_[i]].push_back(i);
     width_ = first.header ? names_.size() : rows_.cells().size();
+    if (options.training_rows || !options.encoding.empty() || !options.class_names.empty())
+      words_.emplace(width_);
     note(first.note);
   }
 
   CsvTable run() {
+    find_dropped();
     if (options_.columns.empty()) {
       choose_by_position();
     } else {
@@ -166,6 +171,19 @@ class TableReading {
                        name(), at[0] + 1, at[1] + 1, shown_cell(column));
     return at[0];
   }
+
+  void find_dropped() {
+    for (const std::string& column : options_.drop) {
+      const std::optional<size_t> at = find(column);
+      if (at) dropped_.push_back(*at);
+      if (at || options_.use != CsvUse::train) continue;
+      const std::string near = nearest(column, names_);
+      throw user_error("{}: data.drop has the column '{}', which the table has not{}", name(), column,
+                       near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+    }
+  }
+
+  bool is_dropped(size_t column) const { return std::ranges::find(dropped_, column) != dropped_.end(); }
 
   void find_label() {
     if (!predicts()) {
@@ -226,7 +244,7 @@ class TableReading {
 
   void all_but_label() {
     for (size_t i = 0; i < width_; ++i)
-      if (i != label_at_) features_.push_back(i);
+      if (i != label_at_ && !is_dropped(i)) features_.push_back(i);
   }
 
   void keep_names() {
@@ -237,6 +255,7 @@ class TableReading {
   void tell_left_out() {
     std::vector<bool> taken(width_);
     for (const size_t column : features_) taken[column] = true;
+    for (const size_t column : dropped_) taken[column] = true;
     if (label_at_) taken[*label_at_] = true;
     std::vector<std::string> others;
     for (size_t i = 0; i < width_; ++i)
@@ -254,20 +273,30 @@ class TableReading {
     return text_bytes_ / bytes;
   }
 
+  /// A cell of a table that may have more than numbers.
+  double cell_of(size_t column) {
+    const std::string_view cell = rows_.cells()[column];
+    double value = 0;
+    if (!is_padded(cell) && read_number(cell, value)) return value;
+    return words_->code(column, cell, rows_.line());
+  }
+
   void read_rows() {
     Bytes features;
     std::vector<double> values(features_.size());  // of a row
     features.reserve(expected_rows() * values.size() * sizeof(double));
-    std::vector<float> targets;
-    std::vector<int32_t> classes;
-    RoundingLoss rounding(1);
+    std::vector<double> labels;
     CellFaults faults;
     const auto read = [&](size_t column, int64_t of_classes) {
-      double value = 0;
+      double value = words_ ? cell_of(column) : 0;
+      if (words_ && (of_classes == 0 || std::isnan(value))) return value;
       std::string fault = read_value(rows_.cells()[column], of_classes, value);
       if (!fault.empty()) faults.add(column, rows_.line(), fault);
       return value;
     };
+    if (predicts())
+      for (const size_t column : dropped_)
+        table_.kept.emplace_back(names_[column], std::vector<std::string>{});
     for (; more_; more_ = rows_.next()) {
       if (rows_.cells().size() != width_) {
         throw user_error("{}, line {}: has {} cells, but {} has {}", name(), rows_.line(),
@@ -276,28 +305,166 @@ class TableReading {
       for (size_t i = 0; i < values.size(); ++i) values[i] = read(features_[i], 0);
       const auto* bytes = reinterpret_cast<const uint8_t*>(values.data());
       features.insert(features.end(), bytes, bytes + values.size() * sizeof(double));
-      if (predicts()) {
-        classes.push_back(0);
-      } else if (options_.classes > 0) {
-        classes.push_back(static_cast<int32_t>(read(*label_at_, options_.classes)));
-      } else {
-        const double target = read(*label_at_, 0);
-        rounding.add(target);
-        targets.push_back(static_cast<float>(target));
-      }
+      for (size_t i = 0; i < table_.kept.size(); ++i)
+        table_.kept[i].second.emplace_back(rows_.cells()[dropped_[i]]);
+      labels.push_back(predicts() ? 0 : read(*label_at_, std::max<int64_t>(0, options_.classes)));
+      ++row_count_;
     }
     faults.check(named());
-    note(target_warning(rounding, name()));
+    table_.classes = predicts() ? 1 : options_.classes;
     SampleSpec spec;
-    spec.features = {static_cast<int64_t>(features_.size())};
+    if (words_) {
+      encode(features);
+      if (!predicts()) read_label_words(labels, spec);
+    }
+    if (table_.classes == kCountedClasses) count_classes(labels);
+    spec.features = {static_cast<int64_t>(features.size() / sizeof(double)) / row_count_};
     spec.wide = true;
-    spec.classes = predicts() ? 1 : options_.classes;
+    spec.classes = table_.classes;
+    Bytes label_bytes =
+        spec.classes > 0 ? bytes_of(std::vector<int32_t>(labels.begin(), labels.end())) : targets_of(labels);
     if (spec.classes == 0) spec.targets = {1};
-    Bytes labels = spec.classes > 0 ? bytes_of(classes) : bytes_of(targets);
-    table_.samples = in_memory(std::move(spec), std::move(features), 0, std::move(labels));
+    table_.samples = in_memory(std::move(spec), std::move(features), 0, std::move(label_bytes));
+  }
+
+  Bytes targets_of(const std::vector<double>& labels) {
+    RoundingLoss rounding(1);
+    for (const double target : labels) rounding.add(target);
+    note(target_warning(rounding, name()));
+    return bytes_of(std::vector<float>(labels.begin(), labels.end()));
+  }
+
+  /// Of each feature column, how its cells become numbers; then these in the place of the cells.
+  void encode(Bytes& features) {
+    const std::span<const double> cells(reinterpret_cast<const double*>(features.data()),
+                                        features.size() / sizeof(double));
+    std::vector<ColumnRule> rules;
+    const auto place = [&](size_t i) { return name() + ", " + column_text(named(), features_[i]); };
+    const auto cells_of = [&](size_t i) {
+      return ColumnCells{cells, features_.size(), i, words_->of(features_[i])};
+    };
+    for (const std::string& entry : options_.kinds) {
+      const std::string column = entry.substr(0, entry.find(": "));
+      const bool known =
+          std::ranges::any_of(features_, [&](size_t i) { return !names_.empty() && names_[i] == column; });
+      if (!known) throw user_error("{}: data.kinds has the column '{}', which is no feature", name(), column);
+    }
+    const bool plain = std::ranges::all_of(features_, [&](size_t column) {
+      return words_->of(column).texts == 0 && words_->of(column).missing == 0;
+    });
+    if (plain && options_.encoding.empty() && options_.kinds.empty()) return;
+    if (!options_.encoding.empty()) {
+      for (const std::string& rule : options_.encoding) rules.push_back(ColumnRule::of(rule));
+    } else if (options_.training_rows) {
+      const auto column_of = [&](size_t i) {
+        return names_.empty() ? std::to_string(features_[i]) : names_[features_[i]];
+      };
+      std::vector<ColumnKind> kinds;
+      std::vector<std::string> mistakes;
+      for (size_t i = 0; i < features_.size(); ++i) {
+        try {
+          kinds.push_back(column_kind(kind_given(column_of(i)), cells_of(i), place(i)));
+        } catch (const Error& error) {
+          mistakes.emplace_back(error.what());
+        }
+      }
+      if (!mistakes.empty()) throw user_error("{}", fmt::join(mistakes, "; "));
+      const std::vector<int64_t> rows = options_.training_rows(row_count_);
+      for (size_t i = 0; i < features_.size(); ++i) {
+        rules.push_back(decide_rule(column_of(i), kinds[i], cells_of(i), rows, place(i)));
+        table_.encoding.push_back(rules.back().str());
+        table_.described.push_back(described(rules.back(), cells_of(i), rows));
+      }
+    } else {
+      throw user_error("{}: has texts or missing cells, but the model was trained on numbers only", name());
+    }
+    if (rules.size() != features_.size())
+      throw user_error("{}: data.encoding is of {} columns, but there are {}", name(), rules.size(),
+                       features_.size());
+    std::vector<ColumnEncoder> encoders;
+    std::vector<size_t> starts;
+    size_t width = 0;
+    for (size_t i = 0; i < rules.size(); ++i) {
+      encoders.emplace_back(rules[i], cells_of(i), place(i));
+      starts.push_back(width);
+      width += rules[i].width();
+    }
+    if (width == 0) throw user_error("{}: no column is left that is a feature", name());
+    const auto row_count = static_cast<size_t>(row_count_);
+    std::vector<double> encoded(row_count * width);
+    for (size_t row = 0; row < row_count; ++row)
+      for (size_t i = 0; i < encoders.size(); ++i) encoders[i].write(row, &encoded[row * width + starts[i]]);
+    for (size_t i = 0; i < encoders.size(); ++i) {
+      if (encoders[i].unexpected() > 0)
+        note(fmt::format(
+            "{}: {} of its cells are missing, but none was in the rows of the training; they count as the mean",
+            place(i), encoders[i].unexpected()));
+    }
+    features = bytes_of(encoded);
+  }
+
+  /// "" unless the job gives one.
+  std::string kind_given(const std::string& column) const {
+    for (const std::string& entry : options_.kinds)
+      if (entry.starts_with(column + ": ")) return entry.substr(column.size() + 2);
+    return "";
+  }
+
+  /// Labels that are texts become the classes of these names, in order of the names.
+  void read_label_words(std::vector<double>& labels, SampleSpec& spec) {
+    const ColumnWords& words = words_->of(*label_at_);
+    const std::string place = name() + ", " + column_text(named(), *label_at_);
+    if (words.missing > 0)
+      throw user_error("{}, line {}: the label is missing; rows with a label are needed", place,
+                       words.first_missing);
+    std::vector<std::string> classes = options_.class_names;
+    if (words.texts == 0 && classes.empty()) return;
+    if (words.texts < row_count_ && classes.empty()) {
+      double unused = 0;
+      throw user_error("{}, line {}{}, as {} other labels are", place, words.lines[0],
+                       read_number(words.words[0], unused)
+                           ? fmt::format(": '{}' is not a number", words.words[0])
+                           : read_cell(words.words[0], unused),
+                       row_count_ - words.texts);
+    }
+    if (classes.empty()) {
+      classes = words.words;
+      std::ranges::sort(classes);
+    }
+    if (options_.classes != kCountedClasses && options_.classes != std::ssize(classes))
+      throw user_error("{}: there are {} different labels ({}), but data.classes is {}; leave it out", place,
+                       classes.size(), quoted_names(classes), options_.classes);
+    for (double& label : labels) {
+      const auto word = TableWords::word_of(label);
+      const std::string text = word ? words.words[*word] : word_of_number(label);
+      const auto found = std::ranges::find(classes, text);
+      if (found == classes.end())
+        throw user_error("{}: '{}' is not one of the labels {}", place, shown_cell(text),
+                         quoted_names(classes));
+      label = static_cast<double>(found - classes.begin());
+    }
+    table_.classes = std::ssize(classes);
+    spec.class_names = std::move(classes);
+  }
+
+  void count_classes(const std::vector<double>& labels) {
+    const auto whole = [](double label) { return label >= 0 && label == std::floor(label); };
+    const std::set<double> different(labels.begin(), labels.end());
+    const double most = *different.rbegin();
+    const bool few = std::ssize(different) <= std::max<int64_t>(2, row_count_ / 10) || different.size() <= 20;
+    if (!std::ranges::all_of(labels, whole) || !few || most > 2 * static_cast<double>(different.size()))
+      throw user_error(
+          "{}: the labels have {} different values, from {} to {}; give data.classes: 0 if they are numbers to learn, or the number of classes, whose labels begin with 0",
+          name(), different.size(), *different.begin(), most);
+    table_.classes = static_cast<int64_t>(most) + 1;
+    note(fmt::format("{}: the labels are taken for {} classes; data.classes (0: numbers) says what they are",
+                     name(), table_.classes));
   }
 
   const CsvOptions& options_;
+  std::optional<TableWords> words_;  ///< if cells may be more than numbers
+  std::vector<size_t> dropped_;
+  int64_t row_count_ = 0;
   CsvRows rows_;
   size_t text_bytes_;
   bool more_ = false;                                  ///< the rows are at one that has not been read

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "telar/data/csv_header.h"
@@ -26,16 +29,33 @@ struct CsvOptions {
   int64_t classes = 0;  ///< labels are integers 0 … classes-1; with 0, the label column is an f32 target
   std::vector<std::string> columns{};  ///< names of the features, in their order; empty: all but the label
   CsvUse use = CsvUse::train;
+  std::vector<std::string> drop{};   ///< names of columns that are no features; of a table to predict, kept
+  std::vector<std::string> kinds{};  ///< "zip: category": of columns, given by the job
+  std::vector<std::string> class_names{};  ///< the labels that are texts, by class; empty: they are decided
+  std::vector<std::string> encoding{};  ///< how cells become features, as decided before (ColumnRule::str())
+  /// Of a table that is trained on and may have texts, dates and missing cells: the rows of the training
+  /// among so many, on which the encoding is decided. Absent: all cells are numbers, unless there is an
+  /// encoding.
+  std::function<std::vector<int64_t>(int64_t rows)> training_rows{};
 };
+
+/// CsvOptions::classes: as many as the labels of the table have.
+inline constexpr int64_t kCountedClasses = -1;
 
 struct CsvTable {
-  DatasetPtr samples;                ///< [columns] wide features; to predict, with the label 0
-  std::vector<std::string> columns;  ///< names of the features; empty without a header
-  std::string label;                 ///< name of the label; empty without a header, or if it has no name
-  std::vector<std::string> notes;    ///< sentences on what has been taken for what, and left out
+  DatasetPtr samples;                 ///< [columns] wide features; to predict, with the label 0
+  std::vector<std::string> columns;   ///< names of the features; empty without a header
+  std::string label;                  ///< name of the label; empty without a header, or if it has no name
+  std::vector<std::string> notes;     ///< sentences on what has been taken for what, and left out
+  std::vector<std::string> encoding;  ///< that was decided; empty: all cells are numbers
+  std::vector<std::vector<std::string>> described;  ///< of that, a table with a line for each column
+  int64_t classes = 0;
+  /// Of a table to predict, cells that belong to no feature, by column: CsvOptions::drop.
+  std::vector<std::pair<std::string, std::vector<std::string>>> kept;
 };
 
-/// Reads a table of numbers. Columns are found by name, in any order, if `options.columns` and the table have
+/// Reads a table, of numbers unless the options say how its texts, dates and missing cells become numbers.
+/// Columns are found by name, in any order, if `options.columns` and the table have
 /// names; otherwise by position. Cells may be quoted; space around a number is ignored. Throws Error (user)
 /// with all columns at fault for cells that are empty, NaN, infinite, not a number, or a label outside the
 /// classes; for a line with a different number of cells; for columns that are missing, or two of the same

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <limits>
 
 #include "telar/core/error.h"
@@ -11,13 +10,10 @@ namespace telar {
 
 namespace {
 
-/// What stands for a value that is missing: neither a number nor a name.
-bool is_gap(std::string_view cell) {
-  constexpr std::array<std::string_view, 10> kGaps = {"",     "na", "n/a", "nan", "null",
-                                                      "none", "?",  "-",   "inf", "-inf"};
-  std::string lower(cell.substr(0, 8));
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return std::ranges::find(kGaps, lower) != kGaps.end();
+/// Neither a number nor a name.
+bool is_no_name(std::string_view cell) {
+  constexpr std::array<std::string_view, 6> kInfinite = {"inf", "-inf", "Inf", "-Inf", "INF", "-INF"};
+  return is_gap(cell) || std::ranges::find(kInfinite, cell) != kInfinite.end();
 }
 
 bool is_number(std::string_view cell) {
@@ -36,7 +32,7 @@ struct ColumnBelow {
     if (read_cell(cell, value).empty()) {
       lowest = std::min(lowest, value);
       highest = std::max(highest, value);
-    } else if (!is_gap(cell)) {
+    } else if (!is_no_name(cell)) {
       ++texts;
     }
   }
@@ -130,7 +126,7 @@ FirstLine by_both(const Start& start, const std::string& name) {
     double value = 0;
     if (read_cell(start.cells[i], value).empty()) {
       all_far = all_far && start.below[i].is_far(value);
-    } else if (!is_gap(start.cells[i])) {
+    } else if (!is_no_name(start.cells[i])) {
       texts_below = texts_below && start.below[i].texts > 0;
     }
   }
@@ -147,7 +143,7 @@ FirstLine first_line(std::string_view text, char separator, const std::string& n
   if (start.cells.empty()) return {};
   if (!known.empty()) return by_names(start, name, known);
   const auto numbers = static_cast<size_t>(std::ranges::count_if(start.cells, is_number));
-  const auto gaps = static_cast<size_t>(std::ranges::count_if(start.cells, is_gap));
+  const auto gaps = static_cast<size_t>(std::ranges::count_if(start.cells, is_no_name));
   if (numbers + gaps == start.cells.size() && gaps > 0) return a_row(start, name);
   if (numbers == 0) return {};
   return numbers == start.cells.size() ? by_numbers(start, name) : by_both(start, name);

@@ -1,6 +1,8 @@
 #include "telar/data/csv_rows.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -105,6 +107,21 @@ std::string read_cell(std::string_view cell, double& value) {
   if (error == std::errc::result_out_of_range || std::fabs(value) > std::numeric_limits<float>::max())
     return fmt::format(": '{}' is too large for an f32 number", shown_cell(cell));
   return {};
+}
+
+bool read_number(std::string_view cell, double& value) {
+  const char* end = cell.data() + cell.size();
+  const auto [stop, error] = std::from_chars(cell.data(), end, value);
+  if (error == std::errc() && stop == end) return std::fabs(value) <= std::numeric_limits<float>::max();
+  const bool is_text = !cell.empty() && std::isalpha(static_cast<unsigned char>(cell[0])) != 0;
+  return !is_text && read_cell(cell, value).empty();
+}
+
+bool is_gap(std::string_view cell) {
+  constexpr std::array<std::string_view, 8> kGaps = {"", "na", "n/a", "nan", "null", "none", "?", "-"};
+  std::string lower(cell.substr(0, 8));
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return std::ranges::find(kGaps, lower) != kGaps.end();
 }
 
 std::string shown_cell(std::string_view cell) {

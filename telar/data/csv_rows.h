@@ -43,6 +43,12 @@ class CsvRows {
 /// number is needed"; empty if nothing is.
 std::string read_cell(std::string_view cell, double& value);
 
+/// Reads it; false if anything is wrong with it.
+bool read_number(std::string_view cell, double& value);
+
+/// Whether the cell stands for a value that is missing: "", NA, N/A, NaN, null, none, ? and -, in any case.
+bool is_gap(std::string_view cell);
+
 /// A cell for messages.
 std::string shown_cell(std::string_view cell);
 

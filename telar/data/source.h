@@ -21,7 +21,13 @@ struct OpenedSource {
   /// Options that the files have decided: names of columns. Further files are opened with them.
   Attributes decided = {};
   std::vector<std::string> notes = {};  ///< sentences for the user on how the files were understood
+  /// A table of what was decided of each column of a table: its kind, missing cells, least, mean and greatest
+  /// value, and an example; empty if nothing was.
+  std::vector<std::vector<std::string>> described = {};
 };
+
+/// Of so many samples, the numbers of those for training.
+using TrainingRows = std::function<std::vector<int64_t>(int64_t size)>;
 
 /// What a source is opened with.
 struct SourceRequest {
@@ -29,6 +35,8 @@ struct SourceRequest {
   uint64_t seed = 0;
   PictureListing listing = {};  ///< how files that are one sample each are read
   int64_t rules = kNewestRules;
+  /// For decisions that the training samples alone make; empty: they are made, or not known here.
+  TrainingRows training_rows = {};
 };
 
 /// A file of samples to predict.
@@ -41,6 +49,8 @@ struct InputFile {
   bool bytes_are_fractions = false;  ///< as of the model's own source (SourceType)
   /// Receives sentences for the user on how the file was understood; may be empty.
   std::function<void(const std::string&)> note = {};
+  /// Receives the cells of columns that are no features, by name; may be empty.
+  std::function<void(const std::pair<std::string, std::vector<std::string>>&)> keep = {};
 };
 
 /// How a source reads samples to predict. They have no labels; each gets the label 0.

@@ -123,7 +123,7 @@ class GraphLowering {
   const std::vector<RegionId>& attached(ValueId value) const { return attached_.at(value); }
 
   bool is_metric(ValueId buffer) const;
-  /// The memory of the metric (one f32), or of the parameter gradient, that `buffer` refers to. A gradient
+  /// The memory of the metric, or of the parameter gradient, that `buffer` refers to. A gradient
   /// has the layout of its parameter.
   RegionId metric_region(ValueId buffer);
   RegionId gradient_region(ValueId buffer);

@@ -182,8 +182,8 @@ ValueId GraphBuilder::optimizer_state(const SlotName& slot, const std::string& n
   return declare({.name = name, .type = type, .kind = ValueKind::optimizer_state, .slot = slot});
 }
 
-ValueId GraphBuilder::metric(const std::string& name) {
-  return declare({name, {DType::f32, {1}}, ValueKind::metric});
+ValueId GraphBuilder::metric(const std::string& name, int64_t values) {
+  return declare({name, {DType::f32, {values}}, ValueKind::metric});
 }
 
 std::vector<ValueId> GraphBuilder::add(const Op& op, std::vector<ValueId> inputs, Attributes attributes) {

@@ -104,8 +104,9 @@ class GraphBuilder {
   /// The buffers of a parameter; the name is the parameter's.
   ValueId gradient(const std::string& name, const TensorType& type);
   ValueId optimizer_state(const SlotName& slot, const std::string& name, const TensorType& type);
-  /// The buffer of a metric, f32 [1].
-  ValueId metric(const std::string& name);
+  /// The buffer of a metric, f32 [values]. Of several values, each has a name in TrainingStep::metrics, this
+  /// one and those after it.
+  ValueId metric(const std::string& name, int64_t values = 1);
   /// Declares an input, parameter or buffer like this one, of another graph.
   ValueId declare(const Value& value);
 

@@ -42,7 +42,8 @@ inline constexpr const char* kLoss = "loss";
 ///     epoch, 0). Only those that are used are declared.
 ///   gradients: one for every parameter, trainable or not (running statistics: the sum over samples of the
 ///     batch's statistic), by the parameter's name.
-///   metrics: sums over samples: kLoss always, and "accuracy", "top5" … as requested.
+///   metrics: sums over samples: kLoss always, and "accuracy", "top5" … as requested; several in one buffer
+///     ("class_counts", then "class_counts.1" …) where a metric follows from more than one.
 ///   optimizer state: by slot ("momentum", "adam_m") and the parameter's name.
 ///   inputs of `update`: "learning_rate", "samples" (global count of the step), "step" (1 for the first), all
 ///     f32 [1].

@@ -8,23 +8,18 @@
 #include "telar/graph/forward_part.h"
 #include "telar/graph/mixed_precision.h"
 #include "telar/graph/ops/accumulate.h"
-#include "telar/graph/ops/loss.h"
 #include "telar/graph/ops/reduce.h"
 #include "telar/graph/training_step.h"
 #include "telar/graph/winograd.h"
+#include "telar/nn/metrics.h"
 
 namespace telar {
 
 namespace {
 
-std::string metric_name(int64_t k) { return k == 1 ? "accuracy" : fmt::format("top{}", k); }
-
 void check(const Model& model, const StepOptions& options) {
   if (options.batch < 1) {
     throw user_error("model '{}': the batch is {}; it must be at least 1", model.name, options.batch);
-  }
-  if (options.label_smoothing < 0 || options.label_smoothing >= 1) {
-    throw user_error("label smoothing is {}; it must be at least 0 and below 1", options.label_smoothing);
   }
   if (options.clip_norm && *options.clip_norm <= 0) {
     throw user_error("the gradient norm cannot be clipped to {}; it must be above 0", *options.clip_norm);
@@ -37,21 +32,14 @@ void add_metric(GraphBuilder& graph, const std::string& name, ValueId value) {
 
 void add_loss_and_metrics(GraphBuilder& graph, ValueId prediction, const StepOptions& options) {
   const Shape shape = graph.type(prediction).shape;
-  if (options.loss == Loss::mean_squared_error) {
-    const ScopeGuard scope(graph, "loss");
-    const ValueId target = graph.input("label", {DType::f32, shape}, true);
-    add_metric(graph, kLoss, mean_squared_error(graph, prediction, target));
-    return;
-  }
-  const ValueId label = graph.input("label", {DType::i32, {shape[0]}}, true);
+  const bool classes = takes_classes(options.loss);
+  const ValueId label = graph.input(
+      "label", classes ? TensorType{DType::i32, {shape[0]}} : TensorType{DType::f32, shape}, true);
   {
     const ScopeGuard scope(graph, "loss");
-    add_metric(graph, kLoss, cross_entropy(graph, prediction, label, options.label_smoothing));
+    add_metric(graph, kLoss, loss_of_samples(graph, options.loss, options.loss_options, prediction, label));
   }
-  for (const int64_t k : options.top_k) {
-    const ScopeGuard scope(graph, metric_name(k));
-    add_metric(graph, metric_name(k), top_k_correct(graph, prediction, label, k));
-  }
+  add_metrics(graph, options, prediction, label);
 }
 
 void add_own_loss(ModelBuilder& builder, ValueId prediction, const Model& model) {
@@ -171,10 +159,9 @@ ModelGraphs graphs_of(const Model& model, const StepOptions& options) {
   graphs.training = training.graph().build();
   graphs.evaluation = built_with_loss(model, options, Mode::evaluation).graph().build();
   graphs.prediction = forward_graph(model, Mode::evaluation, options.batch);
-  graphs.metrics = {kLoss};
-  if (options.loss == Loss::cross_entropy && !model.loss) {
-    for (const int64_t k : options.top_k) graphs.metrics.push_back(metric_name(k));
-  }
+  const Shape shape = graphs.prediction.value(graphs.prediction.output("prediction")).type.shape;
+  graphs.metrics =
+      model.loss ? std::vector<std::string>{kLoss} : names_of_sums(options, shape.rank() == 2 ? shape[1] : 0);
   require_same_inputs(model, graphs);
   return graphs;
 }

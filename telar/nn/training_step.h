@@ -9,14 +9,10 @@
 
 #include "telar/graph/ops/update.h"
 #include "telar/graph/training_step.h"
+#include "telar/nn/loss.h"
 #include "telar/nn/model.h"
 
 namespace telar {
-
-enum class Loss : uint8_t {
-  cross_entropy,      ///< prediction: logits [N, classes]; label: i32 [N]
-  mean_squared_error  ///< prediction and label: f32 of the same shape [N, …]
-};
 
 enum class Precision : uint8_t { f32, bf16 };
 
@@ -40,13 +36,15 @@ struct ParameterOptimizer {
 struct StepOptions {
   int64_t batch = 32;  ///< batch size of the graphs; Graph::with_batch gives others
   Loss loss = Loss::cross_entropy;
-  double label_smoothing = 0;  ///< cross-entropy only, 0 ≤ s < 1
+  LossOptions loss_options = {};
   Optimizer optimizer = SgdOptions{};
   /// Of parameters that have not the one above, by name.
   std::map<std::string, ParameterOptimizer> own_optimizers = {};
   std::optional<double> clip_norm;  ///< upper limit of the mean gradient's norm over all parameters
-  /// Metrics of classification: 1 is "accuracy", 5 is "top5". Ignored for squared error.
+  /// Metrics of classification: 1 is "accuracy", 5 is "top5". Ignored for numbers.
   std::vector<int64_t> top_k = {1};
+  std::vector<std::string> metrics = {};  ///< further ones (telar/nn/metrics.h)
+  std::vector<double> target_mean = {};   ///< near the mean of each number of the labels; for r2. Empty: 0
   Precision precision = Precision::f32;
   Convolution convolution = Convolution::direct;
   /// Which parameters are trained, by name; if empty, all. The others get ParameterInfo::trainable = false

@@ -11,8 +11,10 @@
 
 namespace telar {
 
-/// Name and value of one metric in a line. NaN and infinities, which JSON lacks, are written as null.
-using MetricField = std::pair<std::string, std::variant<int64_t, double, std::string>>;
+/// Name and value of one metric in a line: a number, a text, a list or the rows of a matrix. NaN and
+/// infinities, which JSON lacks, are written as null.
+using MetricField = std::pair<std::string, std::variant<int64_t, double, std::string, std::vector<double>,
+                                                        std::vector<std::vector<double>>>>;
 
 /// The file `metrics.jsonl` of a run: one JSON object a line. When append() returns, the system has the line.
 ///

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "telar/nn/metrics.h"
+
 namespace telar {
 
 std::string not_finite_warning(const std::string& metric, double value, int64_t epoch) {
@@ -13,8 +15,8 @@ std::string not_finite_warning(const std::string& metric, double value, int64_t 
 }
 
 bool judge_epoch(double value, const EarlyStopping& rule, TrainingState& state) {
-  const bool lower_is_better = rule.metric == "loss";
-  const bool better = !state.best || (lower_is_better ? value < *state.best : value > *state.best);
+  const bool better =
+      !state.best || (lower_is_better(rule.metric) ? value < *state.best : value > *state.best);
   const bool best = std::isfinite(value) && better;
   if (best) {
     state.best = value;

@@ -44,6 +44,7 @@ struct DataJob {
   bool normalise = true;
   std::vector<double> mean;
   std::vector<double> std;
+  std::vector<double> target_mean;
   int64_t augment_padding = 0;
   bool augment_flip = false;
   bool shuffle = true;
@@ -53,10 +54,19 @@ struct DataJob {
   int64_t threads = kAutomaticThreads;
   int64_t prefetch = 4;
   int64_t rules = kNewestRules;  ///< no key of a job: a run keeps its own (samples.json)
+  std::string loss;              ///< no key of this section: loss.name, which tells what labels may be
 };
 
 /// A number that the job does not give, before the reader fills in a default that depends on other keys.
 inline constexpr double kNotGiven = -1;
+
+struct LossJob {
+  std::string name = "auto";
+  double delta = 1;
+  double gamma = 2;
+  std::vector<double> class_weights;
+  bool balanced = false;
+};
 
 struct OptimizerJob {
   std::string name = "adam";
@@ -115,6 +125,7 @@ struct TrainingJob {
   double clip_norm = 0;  ///< 0: off
   double label_smoothing = 0;
   std::vector<int64_t> top_k = {1};
+  std::vector<std::string> metrics;
   std::string early_stopping_metric = "loss";
   int64_t early_stopping_patience = 0;  ///< epochs; 0: off
   PrequentialJob prequential;
@@ -161,7 +172,7 @@ struct Job {
   std::string name;
   ModelJob model;
   DataJob data;
-  std::string loss = "auto";
+  LossJob loss;
   OptimizerJob optimizer;
   ScheduleJob schedule;
   TrainingJob training;

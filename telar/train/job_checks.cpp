@@ -100,7 +100,35 @@ void check_spread(const Job& job, const Where& where) {
   }
 }
 
+void check_loss(const Job& job, const Where& where) {
+  if (job.loss.balanced && (trains_on_stream(job.data) || job.data.spread))
+    throw user_error(
+        "{}: loss.balanced is true, which counts the training samples of each class, but no process has them all; give loss.class_weights",
+        where("loss.balanced"));
+  if (job.loss.name == "binary_cross_entropy" && trains_on_stream(job.data))
+    throw user_error(
+        "{}: loss is binary_cross_entropy, whose labels must be 0 to 1, and those of a stream are not checked; choose cross_entropy with data.classes 2",
+        where("loss.name"));
+  if (job.training.label_smoothing > 0 && job.loss.name != "auto" && job.loss.name != "cross_entropy")
+    throw user_error("{}: training.label_smoothing is {}, but loss is {}; only cross_entropy has it",
+                     where("training.label_smoothing"), job.training.label_smoothing, job.loss.name);
+}
+
+void check_metrics(const Job& job, const Where& where) {
+  const std::vector<std::string>& metrics = job.training.metrics;
+  for (const std::string& metric : metrics) {
+    if (std::ranges::count(metrics, metric) > 1)
+      throw user_error("{}: training.metrics names {} twice", where("training.metrics"), metric);
+    if ((metric == "auc" || metric == "confusion_matrix") && trains_on_stream(job.data))
+      throw user_error(
+          "{}: training.metrics contains {}, whose counts a stream would keep for each part of its window; leave it out",
+          where("training.metrics"), metric);
+  }
+}
+
 void check_training(const Job& job, const Where& where) {
+  check_metrics(job, where);
+  check_loss(job, where);
   if (job.training.early_stopping_patience > 0 && job.data.validation == 0 && !trains_on_stream(job.data)) {
     throw user_error("{}: early stopping requires validation samples, but data.validation is 0",
                      where("training.early_stopping.patience"));
@@ -157,9 +185,13 @@ void check_model_file(const Job& job, const Where& where) {
         "{}: {} is given, but the model is a file, whose graphs contain loss and metrics; leave it out",
         where(key), key);
   };
-  if (job.loss != "auto") refuse("loss");
+  const LossJob& loss = job.loss;
+  if (loss.name != "auto") refuse("loss.name");
+  if (!loss.class_weights.empty()) refuse("loss.class_weights");
+  if (loss.balanced) refuse("loss.balanced");
   if (job.training.label_smoothing != 0) refuse("training.label_smoothing");
   if (job.training.top_k != TrainingJob{}.top_k) refuse("training.top_k");
+  if (!job.training.metrics.empty()) refuse("training.metrics");
 }
 
 void check_servers(const Job& job, const Where& where) {
@@ -289,6 +321,7 @@ void fill_in_defaults(Job& job) {
   if (job.schedule.warmup_rate == kNotGiven) {
     job.schedule.warmup_rate = job.schedule.scale == "none" ? 0 : job.optimizer.learning_rate;
   }
+  job.data.loss = job.loss.name;
   if (trains_on_stream(job.data)) {  // nothing is set aside or put into another order
     job.data.validation = 0;
     job.data.shuffle = false;

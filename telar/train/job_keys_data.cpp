@@ -103,6 +103,9 @@ std::vector<JobKey> handling_keys() {
                         "data.std", [](auto& job) -> auto& { return job.data.std; },
                         {.least = 0, .above_least = true},
                         "Standard deviation for `data.normalise`. Empty: as for `data.mean`.")),
+      without_result(job_key(
+          "data.target_mean", [](auto& job) -> auto& { return job.data.target_mean; }, {},
+          "Numbers near the means of the targets, from which the metric r2 measures them, so that large ones keep their digits. Empty: with that metric, the means of the training samples; of a stream 0.")),
       for_datasets(job_key(
           "data.augment.padding", [](auto& job) -> auto& { return job.data.augment_padding; },
           {.least = 0, .most = 1024},

@@ -1,16 +1,49 @@
 #include "telar/data/source.h"
+#include "telar/nn/metrics.h"
 #include "telar/train/job_keys.h"
 
 namespace telar {
 
 namespace {
 
+const std::string kLossName = "loss.name";
 const std::string kOptimizerName = "optimizer.name";
 const std::string kSchedule = "schedule.name";
 
 JobKey of_streams(JobKey key) {
   return when("data.source", source_names([](const SourceType& type) { return type.open_stream != nullptr; }),
               std::move(key));
+}
+
+std::vector<JobKey> loss_keys() {
+  return {
+      job_key(
+          kLossName, [](auto& job) -> auto& { return job.loss.name; },
+          {.choices = {"auto", "cross_entropy", "focal", "mean_squared_error", "l1", "huber",
+                       "binary_cross_entropy"}},
+          "The loss. auto: cross_entropy for classes, mean_squared_error for numbers. focal: (1 − p)^gamma times the cross-entropy, where p is the label's probability. l1: the absolute error. huber: half the squared error, and beyond delta the absolute error. binary_cross_entropy, and focal of numbers: each number of the label is 0 or 1 for itself (one label, or several). Short form: `loss: huber`."),
+      when(
+          kLossName, {"huber"},
+          job_key(
+              "loss.delta", [](auto& job) -> auto& { return job.loss.delta; },
+              {.least = 0, .most = 1e30, .above_least = true},
+              "Error up to which the loss is half the squared error; beyond, it is delta (error − delta / 2).")),
+      when(kLossName, {"focal"},
+           job_key(
+               "loss.gamma", [](auto& job) -> auto& { return job.loss.gamma; }, {.least = 1, .most = 100},
+               "How much less the samples count that the model already classifies well.")),
+      when(
+          kLossName, {"auto", "cross_entropy", "focal"},
+          job_key(
+              "loss.class_weights", [](auto& job) -> auto& { return job.loss.class_weights; },
+              {.least = 0, .most = 1e9},
+              "Factor of the loss of each class's samples, one for each class. The mean is taken over the number of samples, not over their weights. Empty: all are 1.")),
+      when(
+          kLossName, {"auto", "cross_entropy", "focal"},
+          job_key(
+              "loss.balanced", [](auto& job) -> auto& { return job.loss.balanced; }, {},
+              "Sets `loss.class_weights` to n / (C n_c), of n training samples in C classes with n_c samples each, so every class counts the same. The run records the weights.")),
+  };
 }
 
 std::vector<JobKey> optimizer_keys() {
@@ -151,17 +184,23 @@ std::vector<JobKey> loop_keys() {
       job_key(
           "training.label_smoothing", [](auto& job) -> auto& { return job.training.label_smoothing; },
           {.least = 0, .most = 1, .below_most = true},
-          "Fraction of the target that is spread over all classes."),
+          "Fraction of the target that is spread over all classes; with the loss cross_entropy."),
       fixed("the checkpoint and the log have values for these metrics",
             job_key(
                 "training.top_k", [](auto& job) -> auto& { return job.training.top_k; },
                 {.least = 1, .most = 1e6}, "Accuracies to compute: 1 is `accuracy`, 5 is `top5`.")),
-      fixed("the best epoch so far was chosen by it",
+      fixed("the checkpoint and the log have values for these metrics",
             job_key(
-                "training.early_stopping.metric",
-                [](auto& job) -> auto& { return job.training.early_stopping_metric; },
-                {.choices = {"loss", "accuracy"}},
-                "Validation metric that determines the best epoch and when to stop.")),
+                "training.metrics", [](auto& job) -> auto& { return job.training.metrics; },
+                {.choices = further_metrics()}, "Further metrics; see below.")),
+      fixed(
+          "the best epoch so far was chosen by it",
+          job_key(
+              "training.early_stopping.metric",
+              [](auto& job) -> auto& { return job.training.early_stopping_metric; },
+              {.choices = {"loss", "accuracy", "precision_macro", "precision_micro", "recall_macro",
+                           "recall_micro", "f1_macro", "f1_micro", "auc", "perplexity", "mae", "rmse", "r2"}},
+              "Validation metric that determines the best epoch and when to stop: loss, accuracy, or one of `training.metrics`.")),
       job_key(
           "training.early_stopping.patience",
           [](auto& job) -> auto& { return job.training.early_stopping_patience; }, {.least = 0, .most = 1e9},
@@ -243,13 +282,9 @@ std::vector<JobKey> drift_keys() {
 }  // namespace
 
 std::vector<JobKey> training_keys() {
-  std::vector<JobKey> keys = {
-      job_key(
-          "loss", [](auto& job) -> auto& { return job.loss; },
-          {.choices = {"auto", "cross_entropy", "mean_squared_error"}},
-          "auto: cross-entropy for classification, mean squared error for regression."),
-  };
-  for (const auto& part : {optimizer_keys(), schedule_keys(), loop_keys(), prequential_keys(), drift_keys()})
+  std::vector<JobKey> keys;
+  for (const auto& part :
+       {loss_keys(), optimizer_keys(), schedule_keys(), loop_keys(), prequential_keys(), drift_keys()})
     keys.insert(keys.end(), part.begin(), part.end());
   return keys;
 }

@@ -18,7 +18,8 @@ constexpr int kMostNodes = 100'000;  ///< aliases can expand a small text into a
 
 /// The sections that may be written as one word, and the key that the word is the value of.
 constexpr std::pair<std::string_view, std::string_view> kShorthands[] = {
-    {"model", "name"}, {"data", "source"}, {"optimizer", "name"}, {"schedule", "name"}, {"strategy", "name"}};
+    {"model", "name"},     {"data", "source"},   {"loss", "name"},
+    {"optimizer", "name"}, {"schedule", "name"}, {"strategy", "name"}};
 
 std::string_view shorthand_of(std::string_view section) {
   for (const auto& [name, key] : kShorthands) {

@@ -127,7 +127,7 @@ std::string job_report(Job job, const std::function<void(const std::string&)>& w
     const Datasets data = opened_datasets(job, warn, say, processes);
     if (!known) needs = checked_needs(job, data.spec());
     samples = count_of(data);
-    text = samples_text(data) + data_remarks(job.data, processes);
+    text = samples_text(data) + data.columns_text() + data_remarks(job.data, processes);
   }
   const std::string missing = missing_here(job);
   if (!missing.empty()) warn("this machine cannot train the job: " + missing);

@@ -20,15 +20,25 @@ namespace {
 
 Loss loss_of(const Job& job, const SampleSpec& spec) {
   const bool classes = spec.classes > 0;
-  if (job.loss == "cross_entropy" && !classes) {
+  const std::string& name = job.loss.name;
+  if (name == "cross_entropy" && !classes) {
     throw user_error(
-        "loss is cross_entropy, but the labels are numbers; set data.classes, or choose mean_squared_error");
+        "loss is cross_entropy, but the labels are numbers; set data.classes, or choose mean_squared_error or, for labels that are 0 or 1, binary_cross_entropy");
   }
-  if (job.loss == "mean_squared_error" && classes) {
-    throw user_error("loss is mean_squared_error, but the labels are {} classes; choose cross_entropy",
-                     spec.classes);
-  }
-  return classes ? Loss::cross_entropy : Loss::mean_squared_error;
+  if (!classes && (job.loss.balanced || !job.loss.class_weights.empty()))
+    throw user_error("loss.{} is given, but the labels are numbers, not classes; leave it out",
+                     job.loss.balanced ? "balanced" : "class_weights");
+  if (name == "auto") return classes ? Loss::cross_entropy : Loss::mean_squared_error;
+  if (name == "cross_entropy") return Loss::cross_entropy;
+  if (name == "focal") return classes ? Loss::focal : Loss::binary_focal;
+  if (classes)
+    throw user_error(
+        "loss is {}, but the labels are {} classes; choose cross_entropy{}", name, spec.classes,
+        name == "binary_cross_entropy" ? ", or set data.classes to 0 for labels that are 0 or 1" : "");
+  return name == "l1"                     ? Loss::l1
+         : name == "huber"                ? Loss::huber
+         : name == "binary_cross_entropy" ? Loss::binary_cross_entropy
+                                          : Loss::mean_squared_error;
 }
 
 Optimizer optimizer_of(const OptimizerJob& job) {
@@ -136,14 +146,28 @@ Model job_model(const Job& job, const SampleSpec& spec) {
                       spec.classes > 0 ? spec.classes : spec.targets[0]);
 }
 
+Figures job_figures(const Job& job, const SampleSpec& spec, const Session& session) {
+  if (!job.model.file.empty()) return Figures(session.metric_names());
+  return {job_step_options(job, spec), spec.classes > 0 ? spec.classes : spec.targets[0]};
+}
+
 StepOptions job_step_options(const Job& job, const SampleSpec& spec) {
+  const auto& means = job.data.target_mean;
+  if (!means.empty() && (spec.classes > 0 || std::ssize(means) != spec.targets.elements()))
+    throw user_error("data.target_mean has {} numbers, but a label has {}; there must be one for each",
+                     means.size(), spec.classes > 0 ? 0 : spec.targets.elements());
   StepOptions options;
   options.batch = job.training.batch;
   options.loss = loss_of(job, spec);
-  options.label_smoothing = job.training.label_smoothing;
+  options.loss_options = {.label_smoothing = job.training.label_smoothing,
+                          .delta = job.loss.delta,
+                          .gamma = job.loss.gamma,
+                          .class_weights = job.loss.class_weights};
   options.optimizer = optimizer_of(job.optimizer);
   if (job.training.clip_norm > 0) options.clip_norm = job.training.clip_norm;
   options.top_k = job.training.top_k;
+  options.metrics = job.training.metrics;
+  options.target_mean = job.data.target_mean;
   options.precision = job.training.precision == "bf16" ? Precision::bf16 : Precision::f32;
   options.convolution = job.training.convolution == "winograd" ? Convolution::winograd : Convolution::direct;
   return options;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "telar/data/dataset.h"
+#include "telar/nn/metrics.h"
 #include "telar/nn/schedule.h"
 #include "telar/nn/training_step.h"
 #include "telar/runtime/session.h"
@@ -17,6 +18,8 @@ namespace telar {
 /// Throws Error (user) if the model does not fit the samples, or the loss does not fit the labels.
 Model job_model(const Job& job, const SampleSpec& spec);
 StepOptions job_step_options(const Job& job, const SampleSpec& spec);
+/// What follows from the metrics of a session of the job.
+Figures job_figures(const Job& job, const SampleSpec& spec, const Session& session);
 Schedule job_schedule(const Job& job, int64_t steps_per_epoch);
 
 /// The devices of the replicas. If the job does not set the number of threads, this machine's cores are

@@ -30,19 +30,20 @@ void MetricsObserver::step_done(const StepReport& report, const TrainingState& s
   const auto add = [&](std::string name, std::string help, PrometheusMetric::Kind kind, double value) {
     now.push_back({std::move(name), std::move(help), kind, value});
   };
-  for (size_t m = 0; m < sources_.metrics.size(); ++m)
-    if (report.samples > 0)
-      add("telar_" + sources_.metrics[m], "Mean of " + sources_.metrics[m] + " over the last step", gauge,
-          report.sums[m] / static_cast<double>(report.samples));
+  const auto add_figures = [&](const std::string& prefix, const std::string& help, const std::string& where,
+                               const std::vector<double>& sums, int64_t samples) {
+    sources_.figures.for_each(sources_.figures.of(sums, samples),
+                              [&](const Figure& figure, std::span<const double> numbers) {
+                                if (figure.shape.rank() == 0)
+                                  add(prefix + figure.name, help + figure.name + where, gauge, numbers[0]);
+                              });
+  };
+  if (report.samples > 0)
+    add_figures("telar_", "Mean of ", " over the last step", report.sums, report.samples);
   if (state.evaluation && !state.evaluation->means.empty()) {
-    const std::vector<double> windowed = state.evaluation->means.windowed();
-    const std::vector<double> fading = state.evaluation->means.fading();
-    for (size_t m = 0; m < sources_.metrics.size(); ++m) {
-      const std::string& metric = sources_.metrics[m];
-      add("telar_window_" + metric, "Mean of " + metric + " over the window of new samples", gauge,
-          windowed[m]);
-      add("telar_fading_" + metric, "Fading mean of " + metric + " over new samples", gauge, fading[m]);
-    }
+    add_figures("telar_window_", "Mean of ", " over the window of new samples",
+                state.evaluation->means.windowed(), 1);
+    add_figures("telar_fading_", "Fading mean of ", " over new samples", state.evaluation->means.fading(), 1);
     add("telar_drifts_total", "Drifts that were detected", counter,
         static_cast<double>(state.evaluation->drift_count));
   }

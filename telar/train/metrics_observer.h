@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/nn/metrics.h"
 #include "telar/observe/metrics_server.h"
 #include "telar/observe/prometheus_text.h"
 #include "telar/train/stream_pace.h"
@@ -15,7 +16,7 @@ namespace telar {
 
 /// What the metrics of a run come from besides its steps. Functions are called by the training thread.
 struct MetricsSources {
-  std::vector<std::string> metrics;              ///< names of a step's metrics
+  Figures figures;                               ///< of a step
   const StreamPace* pace = nullptr;              ///< of a stream; otherwise null
   std::function<int64_t()> workers;              ///< that make the steps now
   std::function<int64_t()> workers_wanted = {};  ///< if their number follows the load

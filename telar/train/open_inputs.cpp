@@ -55,15 +55,18 @@ std::string scale_warning(const Trained& trained, const std::string& path, bool 
       path, outside, source);
 }
 
+using Keep = std::function<void(const std::pair<std::string, std::vector<std::string>>&)>;
+
 DatasetPtr open_raw(const Trained& trained, const std::string& path,
-                    const std::function<void(const std::string&)>& note) {
+                    const std::function<void(const std::string&)>& note, const Keep& keep) {
   const SourceType& own = source_type(trained.job.data.source);
   InputFile file{.path = path,
                  .bytes = read_unpacked(path),
                  .features = trained.spec.features,
                  .dtype = trained.spec.dtype,
                  .rules = trained.job.data.rules,
-                 .note = note};
+                 .note = note,
+                 .keep = keep};
   file.bytes_are_fractions = own.bytes_are_fractions && own.bytes_are_fractions(trained.job.data.options);
   for (const SourceType& type : source_types()) {
     if (!type.inputs.recognises || !type.inputs.recognises(file.bytes)) continue;
@@ -83,8 +86,8 @@ DatasetPtr open_raw(const Trained& trained, const std::string& path,
 }  // namespace
 
 DatasetPtr open_inputs(const Trained& trained, const std::string& path,
-                       const std::function<void(const std::string&)>& note) {
-  DatasetPtr data = open_raw(trained, path, note);
+                       const std::function<void(const std::string&)>& note, const Keep& keep) {
+  DatasetPtr data = open_raw(trained, path, note, keep);
   if (data->spec().features != trained.spec.features) {
     throw user_error("{}: the samples are {}; the model takes {}", path, data->spec().features.str(),
                      trained.spec.features.str());

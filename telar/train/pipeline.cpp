@@ -1,14 +1,18 @@
 #include "telar/train/pipeline.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 #include "telar/core/error.h"
 #include "telar/data/augmented.h"
 #include "telar/data/cached.h"
+#include "telar/data/label_sums.h"
 #include "telar/data/normalised.h"
 #include "telar/data/readable.h"
 #include "telar/data/source.h"
 #include "telar/data/subset.h"
+#include "telar/data/table_rules.h"
 
 namespace telar {
 
@@ -28,14 +32,47 @@ DatasetPtr in_cache(const DataJob& data, DatasetPtr images) {
   return cached(std::move(images), static_cast<uint64_t>(data.cache_mb) * kCacheMegabyte);
 }
 
-OpenedSource open_part(const DataJob& data, uint64_t seed, const PictureListing& listing, Split part) {
-  return source_type(data.source).open({data.options, seed, listing, data.rules}, part);
-}
-
 /// The samples of a training source, without those set aside for the test, which `validation` holds.
 HeldOut split_test(const DataJob& data, DatasetPtr samples) {
   const DatasetPtr all = limited(in_cache(data, std::move(samples)), data.limit);
   return data.test > 0 ? hold_out(all, data.test, kTestSeed) : HeldOut{all, nullptr};
+}
+
+/// Samples that are their own numbers.
+class Numbers final : public Dataset {
+ public:
+  explicit Numbers(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
+  const SampleSpec& spec() const override { return spec_; }
+  void read(int64_t index, const SampleKey& /*key*/, std::span<std::byte> features,
+            std::span<std::byte> /*label*/) const override {
+    as_doubles(features)[0] = static_cast<double>(index);
+  }
+
+ private:
+  int64_t size_;
+  SampleSpec spec_ = {.features = {1}, .wide = true, .classes = 1};
+};
+
+/// Without the samples that are set aside for test and validation.
+std::vector<int64_t> training_rows(const DataJob& data, uint64_t seed, int64_t size) {
+  const DatasetPtr rest = split_test(data, std::make_shared<Numbers>(size)).train;
+  const DatasetPtr train = data.validation > 0 ? hold_out(rest, data.validation, seed).train : rest;
+  std::vector<int64_t> rows;
+  double number = 0;
+  std::array<std::byte, sizeof(int32_t)> label{};
+  for (int64_t i = 0; i < train->size(); ++i) {
+    train->read(i, {}, std::as_writable_bytes(std::span(&number, 1)), label);
+    rows.push_back(static_cast<int64_t>(number));
+  }
+  return rows;
+}
+
+OpenedSource open_part(const DataJob& data, uint64_t seed, const PictureListing& listing, Split part) {
+  SourceRequest request{data.options, seed, listing, data.rules};
+  // Of spread data, no process has all training samples.
+  if (!data.spread) request.training_rows = [&](int64_t size) { return training_rows(data, seed, size); };
+  return source_type(data.source).open(request, part);
 }
 
 bool wants_normalising(const DataJob& data, const SampleSpec& spec) {
@@ -60,9 +97,15 @@ void fill_in_moments(DataJob& data, uint64_t seed, Datasets& parts) {
 
 /// "column 'a'", "channel 3".
 std::string channel_text(const DataJob& data, size_t channel) {
-  const bool named = data.options.has("columns") && channel < data.options.texts("columns").size();
-  return named ? fmt::format("column '{}'", data.options.texts("columns")[channel])
-               : fmt::format("channel {}", channel);
+  std::vector<std::string> names;
+  if (data.options.has("columns")) names = data.options.texts("columns");
+  if (data.options.has("encoding") && !data.options.texts("encoding").empty()) {
+    names.clear();
+    for (const std::string& rule : data.options.texts("encoding"))
+      std::ranges::move(ColumnRule::of(rule).names(), std::back_inserter(names));
+  }
+  return channel < names.size() ? fmt::format("column '{}'", names[channel])
+                                : fmt::format("channel {}", channel);
 }
 
 /// Finds the samples of a part that cannot be read, or throws for the first of them.
@@ -119,6 +162,14 @@ class PartCheck {
 
 }  // namespace
 
+std::string Datasets::columns_text() const {
+  if (described.empty()) return "";
+  std::vector<std::vector<std::string>> rows = {
+      {"column", "kind", "missing", "min", "mean", "max", "example"}};
+  rows.insert(rows.end(), described.begin(), described.end());
+  return aligned(rows);
+}
+
 void require_alike(const SampleSpec& train, const SampleSpec& test) {
   if (train.features != test.features || train.dtype != test.dtype) {
     throw user_error(
@@ -137,6 +188,9 @@ void require_alike(const SampleSpec& train, const SampleSpec& test) {
 
 DatasetPtr normalise(const DataJob& data, DatasetPtr samples) {
   if (samples == nullptr) return samples;
+  const bool focal = data.loss == "focal";
+  if (samples->spec().classes == 0 && (focal || data.loss == "binary_cross_entropy"))
+    samples = with_probabilities(std::move(samples), focal);
   if (!wants_normalising(data, samples->spec()) || data.mean.empty())
     return without_width(std::move(samples));
   return normalised(std::move(samples), data.mean, data.std,
@@ -176,6 +230,7 @@ Datasets divide(const DataJob& data, uint64_t seed, JobSources sources) {
   Datasets parts;
   parts.notes = std::move(sources.train.notes);
   parts.notes.insert(parts.notes.end(), sources.test.notes.begin(), sources.test.notes.end());
+  parts.described = std::move(sources.train.described);
   parts.pictures = std::move(sources.train.pictures);
   parts.test = data.test > 0 ? std::move(tested.validation) : std::move(sources.test.samples);
   parts.test_pictures = std::move(sources.test.pictures);

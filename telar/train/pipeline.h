@@ -44,9 +44,12 @@ struct Datasets {
   PictureListPtr test_pictures;    ///< of data.test_path
   LeftOut left_out;                ///< already left out of the parts above
   std::vector<std::string> notes;  ///< sentences for the user on how the data were understood
+  std::vector<std::vector<std::string>> described = {};  ///< OpenedSource::described, of the training samples
   /// If each process has a part of the samples: it can read its own ones only (part_of.h).
   std::optional<SpreadParts> spread = std::nullopt;
 
+  /// What was decided of the columns, with a line for each; empty if nothing was.
+  std::string columns_text() const;
   /// The samples that are left out, in all processes.
   int64_t left_out_count() const { return spread ? spread->left_out : left_out.count(); }
   /// Of a sample.
@@ -125,7 +128,8 @@ DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChe
 /// Throws Error (user) unless samples of both kinds have the same shape, type and classes.
 void require_alike(const SampleSpec& train, const SampleSpec& test);
 
-/// Samples as in training: normalised with the job's mean and std if it has them. Null if `samples` is null.
+/// Samples as in training: normalised with the job's mean and std if it has them, and with labels that its
+/// loss can take. Null if `samples` is null.
 DatasetPtr normalise(const DataJob& data, DatasetPtr samples);
 
 /// The description of a sample as far as the job alone determines it; opens no files. Empty for sources whose

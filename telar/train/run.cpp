@@ -229,7 +229,7 @@ class Run {
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)
       observers.insert(observers.begin(),
-                       &progress.emplace(*options_.progress, session.metric_names(), pace ? &*pace : nullptr,
+                       &progress.emplace(*options_.progress, trainer.figures(), pace ? &*pace : nullptr,
                                          [&] { return stream_text(stream, cluster.get()); }));
     if (pace) observers.insert(observers.begin(), &*pace);
 
@@ -272,7 +272,7 @@ class Run {
 
   MetricsSources metrics_sources(const Session& session, const Trainer& trainer, const StreamPace* pace,
                                  const ClusterRun* cluster) const {
-    MetricsSources sources{.metrics = session.metric_names(), .pace = pace};
+    MetricsSources sources{.figures = trainer.figures(), .pace = pace};
     if (opened_.data.stream != nullptr) sources.left_out = [&trainer] { return trainer.state().left_out; };
     if (cluster == nullptr) {
       sources.workers = [replicas = session.replicas()] { return replicas; };
@@ -537,6 +537,7 @@ class Run {
     options.loader_threads = loader_threads(job_, options_.processes);
     options.prefetch = static_cast<int>(job_.data.prefetch);
     options.early_stopping = {training.early_stopping_metric, training.early_stopping_patience};
+    options.figures = job_figures(job_, opened_.data.spec(), session);
     options.pause_steps = pause_steps();
     options.pause_requested = minutes_passed();
     const Program& program = session.program();
@@ -557,6 +558,8 @@ class Run {
     write_file(folder.samples(), to_json(opened_.data.spec(), job_.data.rules), Links::refuse);
     write_file(folder.data(), to_json(opened_.record), Links::refuse);
     write_file(folder.job(), job_text(job_), Links::refuse);
+    const std::string columns = opened_.data.columns_text();
+    if (!columns.empty()) write_file(folder.columns(), columns, Links::refuse);
   }
 
   /// Of a new run, or one that was stopped before its first checkpoint.
@@ -608,7 +611,7 @@ class Run {
     }
     return {MetricsLog(folder.metrics()),
             std::move(events),
-            session.metric_names(),
+            job_figures(job_, opened_.data.spec(), session),
             job_.output.log_steps,
             [this](const std::string& text) { warn(text); },
             pace};

@@ -7,6 +7,7 @@
 
 #include "telar/comm/network.h"
 #include "telar/comm/processes.h"
+#include "telar/nn/metrics.h"
 #include "telar/observe/progress.h"
 #include "telar/train/job.h"
 #include "telar/train/run_folder.h"
@@ -24,9 +25,9 @@ struct RunSummary {
   bool nothing_to_do = false;
   std::string why;  ///< why the training ended, as the end of a sentence
   std::string folder;
-  std::string checkpoint;  ///< the last one written
-  std::vector<std::string> metrics;
-  std::vector<double> train;  ///< means over this process's last complete epoch; empty if there is none
+  std::string checkpoint;          ///< the last one written
+  std::optional<Figures> figures;  ///< absent: stopped before its first step
+  std::vector<double> train;  ///< their values of this process's last complete epoch; empty if there is none
   std::vector<double> validation;
   std::vector<double> test;  ///< empty without test samples, or if the run was stopped
   double images_per_second =

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "telar/core/error.h"
+#include "telar/data/label_sums.h"
 #include "telar/observe/process.h"
 #include "telar/train/job_memory.h"
 #include "telar/train/job_reader.h"
@@ -30,6 +31,8 @@ class DataOpening {
   RunData run() {
     keep_reading();
     data_.data = opened();
+    balance_classes();
+    find_target_mean();
     say_remarks();
     if (leads() && options_.warn) std::ranges::for_each(data_.data.notes, options_.warn);
     return std::move(data_);
@@ -112,10 +115,31 @@ class DataOpening {
     return folder ? std::optional(read_job(*folder / "job.yaml")) : std::nullopt;
   }
 
+  void balance_classes() {
+    LossJob& loss = job_.loss;
+    if (!loss.balanced || !loss.class_weights.empty() || data_.data.spec().classes == 0) return;
+    const std::vector<int64_t> counts = class_counts(*data_.data.train);
+    const auto known = static_cast<double>(counts.size() - std::ranges::count(counts, 0));
+    for (const int64_t count : counts)
+      loss.class_weights.push_back(count == 0 ? 0
+                                              : static_cast<double>(data_.data.train->size()) /
+                                                    (known * static_cast<double>(count)));
+  }
+
+  void find_target_mean() {
+    const Datasets& data = data_.data;
+    const auto& metrics = job_.training.metrics;
+    if (std::ranges::find(metrics, "r2") == metrics.end() || !job_.data.target_mean.empty()) return;
+    if (data.train == nullptr || data.spec().classes > 0) return;
+    std::string means = nlohmann::json(target_means(*data.train)).dump();
+    if (options_.processes != nullptr) options_.processes->broadcast(means);  // those of rank 0 for all
+    job_.data.target_mean = nlohmann::json::parse(means).get<std::vector<double>>();
+  }
+
   /// Of the files of this process, or of all processes if each has its own.
   void say_remarks() const {
     if (!leads() && !job_.data.spread) return;
-    std::string text = data_remarks(job_.data, options_.processes);
+    std::string text = data_.data.columns_text() + data_remarks(job_.data, options_.processes);
     if (!leads() || !options_.say || text.empty()) return;
     text.pop_back();  // the end of the last line
     options_.say(text);

@@ -49,7 +49,7 @@ void add_figures(RunSummary& summary, const RunFigures& of) {
     summary.communication = parts_of(communication, std::accumulate(steps.begin(), steps.end(), double{0}));
   if (profile != nullptr)
     summary.phases = profile->phases(times.phases(), times.communication(), communication);
-  summary.metrics = session.metric_names();
+  summary.figures = trainer.figures();
   summary.seconds = trainer.state().seconds;
   summary.evaluation = trainer.state().evaluation;
   summary.epochs = trainer.state().epoch;

@@ -14,6 +14,7 @@ namespace telar {
 ///   job.yaml         the job as run, with all defaults
 ///   samples.json     the description of a sample
 ///   data.json        the number of samples, and what identifies their files (telar/train/data_record.h)
+///   columns.txt      what was decided of a table's columns, if some are no numbers
 ///   metrics.jsonl    a line for each step and epoch
 ///   offsets.jsonl    of a stream, with data.audit: the offsets that each step has used
 ///   events.out.…     the same for TensorBoard
@@ -47,6 +48,7 @@ class RunFolder {
   std::filesystem::path job() const { return path_ / "job.yaml"; }
   std::filesystem::path samples() const { return path_ / "samples.json"; }
   std::filesystem::path data() const { return path_ / "data.json"; }
+  std::filesystem::path columns() const { return path_ / "columns.txt"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path offsets() const { return path_ / "offsets.jsonl"; }
   /// Creates it if it does not exist.

@@ -12,11 +12,11 @@ namespace telar {
 
 namespace fs = std::filesystem;
 
-LogObserver::LogObserver(MetricsLog log, EventFiles events, std::vector<std::string> metrics, int64_t every,
+LogObserver::LogObserver(MetricsLog log, EventFiles events, Figures figures, int64_t every,
                          std::function<void(const std::string&)> warn, const StreamPace* pace)
     : log_(std::move(log)),
       events_(std::move(events)),
-      metrics_(std::move(metrics)),
+      figures_(std::move(figures)),
       every_(every),
       warn_(std::move(warn)),
       pace_(pace) {}
@@ -31,8 +31,23 @@ void LogObserver::try_to(const std::function<void()>& write) {
   }
 }
 
+/// Lists and matrices go to `lists`, and from lists each value to the event files.
+void LogObserver::add_figures(const std::string& prefix, const std::vector<double>& of, Values& values,
+                              std::vector<MetricField>* lists) const {
+  figures_.for_each(of, [&](const Figure& figure, std::span<const double> numbers) {
+    const std::string name = prefix + figure.name;
+    if (figure.shape.rank() == 0) {
+      values.emplace_back(name, numbers[0]);
+    } else if (lists != nullptr && figure.shape.rank() == 1) {
+      lists->emplace_back(name, std::vector<double>(numbers.begin(), numbers.end()));
+    } else if (lists != nullptr) {
+      lists->emplace_back(name, rows_of(figure, numbers));
+    }
+  });
+}
+
 void LogObserver::write(const std::string& kind, const TrainingState& state, int64_t epoch,
-                        const Values& values) {
+                        const Values& values, const std::vector<MetricField>& lists) {
   std::vector<MetricField> fields = {{"kind", kind},
                                      {"step", state.step},
                                      {"epoch", epoch},
@@ -41,6 +56,12 @@ void LogObserver::write(const std::string& kind, const TrainingState& state, int
   for (const auto& [name, value] : values) {
     fields.emplace_back(name, value);
     add_events(kind + "/" + name, state, value);
+  }
+  for (const MetricField& field : lists) {
+    fields.push_back(field);
+    const auto* list = std::get_if<std::vector<double>>(&field.second);
+    for (size_t i = 0; list != nullptr && i < list->size(); ++i)
+      add_events(fmt::format("{}/{}/{}", kind, field.first, i), state, (*list)[i]);
   }
   try_to([&] { log_.append(fields); });
 }
@@ -59,12 +80,11 @@ void LogObserver::for_events(const std::function<void(TensorBoardWriter&)>& acti
 
 void LogObserver::add_stream_values(const TrainingState& state, Values& values) const {
   if (state.evaluation && !state.evaluation->means.empty()) {
-    const std::vector<double> windowed = state.evaluation->means.windowed();
-    const std::vector<double> fading = state.evaluation->means.fading();
-    for (size_t m = 0; m < metrics_.size(); ++m) {
-      values.emplace_back("window_" + metrics_[m], windowed[m]);
-      values.emplace_back("fading_" + metrics_[m], fading[m]);
-    }
+    Values windowed;
+    Values fading;
+    add_figures("window_", figures_.of(state.evaluation->means.windowed(), 1), windowed);
+    add_figures("fading_", figures_.of(state.evaluation->means.fading(), 1), fading);
+    for (size_t m = 0; m < windowed.size(); ++m) values.insert(values.end(), {windowed[m], fading[m]});
   }
   if (pace_ == nullptr) return;
   if (const auto lag = pace_->lag()) values.emplace_back("lag", static_cast<double>(*lag));
@@ -79,8 +99,7 @@ void LogObserver::step_done(const StepReport& report, const TrainingState& state
   }
   if (state.step % every_ != 0) return;
   Values values;
-  for (size_t m = 0; m < metrics_.size() && report.samples > 0; ++m)
-    values.emplace_back(metrics_[m], report.sums[m] / static_cast<double>(report.samples));
+  if (report.samples > 0) add_figures("", figures_.of(report.sums, report.samples), values);
   values.emplace_back("learning_rate", report.learning_rate);
   values.emplace_back("images_per_second", static_cast<double>(report.samples) / report.seconds);
   add_stream_values(state, values);
@@ -88,21 +107,26 @@ void LogObserver::step_done(const StepReport& report, const TrainingState& state
 }
 
 void LogObserver::epoch_done(const EpochReport& report, const TrainingState& state) {
-  std::vector<std::pair<std::string, double>> values;
-  for (size_t m = 0; m < metrics_.size(); ++m) values.emplace_back("train_" + metrics_[m], report.train[m]);
-  for (size_t m = 0; m < report.validation.size(); ++m) {
-    values.emplace_back("validation_" + metrics_[m], report.validation[m]);
-    const std::string warning = not_finite_warning(metrics_[m], report.validation[m], report.epoch);
-    if (!warning.empty()) warn_(warning);
+  Values values;
+  std::vector<MetricField> lists;
+  add_figures("train_", report.train, values, &lists);
+  if (!report.validation.empty()) {
+    add_figures("validation_", report.validation, values, &lists);
+    figures_.for_each(report.validation, [&](const Figure& figure, std::span<const double> numbers) {
+      if (figure.shape.rank() > 0) return;
+      const std::string warning = not_finite_warning(figure.name, numbers[0], report.epoch);
+      if (!warning.empty()) warn_(warning);
+    });
   }
-  write("epoch", state, report.epoch + 1, values);
+  write("epoch", state, report.epoch + 1, values, lists);
   for_events([](TensorBoardWriter& writer) { writer.flush(); });
 }
 
-void LogObserver::test_done(const std::vector<double>& means, const TrainingState& state) {
-  std::vector<std::pair<std::string, double>> values;
-  for (size_t m = 0; m < metrics_.size(); ++m) values.emplace_back(metrics_[m], means[m]);
-  write("test", state, state.epoch, values);
+void LogObserver::test_done(const std::vector<double>& of, const TrainingState& state) {
+  Values values;
+  std::vector<MetricField> lists;
+  add_figures("", of, values, &lists);
+  write("test", state, state.epoch, values, lists);
 }
 
 void LogObserver::resumed(const std::vector<std::string>& changes, const TrainingState& state) {
@@ -172,15 +196,16 @@ std::optional<double> EnergyObserver::joules() {
   return meter_.source().empty() ? std::nullopt : std::optional(joules_);
 }
 
-ProgressObserver::ProgressObserver(Progress& progress, const std::vector<std::string>& metrics,
-                                   const StreamPace* pace, std::function<std::string()> more)
-    : progress_(progress), pace_(pace), more_(std::move(more)) {
-  const auto found = std::find(metrics.begin(), metrics.end(), "accuracy");
-  if (found != metrics.end()) accuracy_ = static_cast<size_t>(found - metrics.begin());
-}
+ProgressObserver::ProgressObserver(Progress& progress, Figures figures, const StreamPace* pace,
+                                   std::function<std::string()> more)
+    : progress_(progress), figures_(std::move(figures)), pace_(pace), more_(std::move(more)) {}
 
-std::optional<double> ProgressObserver::accuracy_of(const std::vector<double>& metrics) const {
-  return accuracy_ ? std::optional(metrics[*accuracy_]) : std::nullopt;
+std::optional<double> ProgressObserver::accuracy_of(const std::vector<double>& values) const {
+  std::optional<double> accuracy;
+  figures_.for_each(values, [&](const Figure& figure, std::span<const double> numbers) {
+    if (figure.name == "accuracy") accuracy = numbers[0];
+  });
+  return accuracy;
 }
 
 void ProgressObserver::epoch_began(const EpochStart& start, const TrainingState& state) {
@@ -190,10 +215,9 @@ void ProgressObserver::epoch_began(const EpochStart& start, const TrainingState&
 void ProgressObserver::step_done(const StepReport& report, const TrainingState& state) {
   if (report.drift != nullptr) progress_.message(drift_text(*report.drift, *state.evaluation));
   const bool evaluated = state.evaluation && !state.evaluation->means.empty();
-  std::vector<double> means = evaluated ? state.evaluation->means.windowed() : state.epoch_sums;
-  if (!evaluated)
-    for (double& mean : means) mean /= static_cast<double>(std::max<int64_t>(1, state.epoch_samples));
-  ProgressState shown{state.epoch_samples, means[0], accuracy_of(means)};
+  const std::vector<double> values = evaluated ? figures_.of(state.evaluation->means.windowed(), 1)
+                                               : figures_.of(state.epoch_sums, state.epoch_samples);
+  ProgressState shown{state.epoch_samples, values[0], accuracy_of(values)};
   shown.more = more_;
   if (pace_ != nullptr) {
     shown.behind = pace_->lag();

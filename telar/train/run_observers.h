@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "telar/comm/processes.h"
+#include "telar/nn/metrics.h"
 #include "telar/observe/energy.h"
 #include "telar/observe/metrics_log.h"
 #include "telar/observe/progress.h"
@@ -37,13 +38,13 @@ struct EventFiles {
 class LogObserver final : public TrainingObserver {
  public:
   /// `pace`: of a stream, and it comes before this observer; otherwise null.
-  LogObserver(MetricsLog log, EventFiles events, std::vector<std::string> metrics, int64_t every,
+  LogObserver(MetricsLog log, EventFiles events, Figures figures, int64_t every,
               std::function<void(const std::string&)> warn, const StreamPace* pace = nullptr);
 
   void step_done(const StepReport& report, const TrainingState& state) override;
   void epoch_done(const EpochReport& report, const TrainingState& state) override;
-  /// Writes the means over the test samples at the end of the run.
-  void test_done(const std::vector<double>& means, const TrainingState& state);
+  /// Writes the figures of the test samples at the end of the run.
+  void test_done(const std::vector<double>& values, const TrainingState& state);
   /// Writes what a resumed run has changed: {"kind": "resume", …, "changes": "training.batch: 32 → 64; …"}.
   void resumed(const std::vector<std::string>& changes, const TrainingState& state);
   /// Waits until all data are on the storage device.
@@ -51,14 +52,17 @@ class LogObserver final : public TrainingObserver {
 
  private:
   using Values = std::vector<std::pair<std::string, double>>;
-  void write(const std::string& kind, const TrainingState& state, int64_t epoch, const Values& values);
+  void write(const std::string& kind, const TrainingState& state, int64_t epoch, const Values& values,
+             const std::vector<MetricField>& lists = {});
+  void add_figures(const std::string& prefix, const std::vector<double>& of, Values& values,
+                   std::vector<MetricField>* lists = nullptr) const;
   void add_stream_values(const TrainingState& state, Values& values) const;
   void add_events(const std::string& tag, const TrainingState& state, double value);
   void for_events(const std::function<void(TensorBoardWriter&)>& action);
   void try_to(const std::function<void()>& write);
   MetricsLog log_;
   EventFiles events_;
-  std::vector<std::string> metrics_;
+  Figures figures_;
   int64_t every_;
   std::function<void(const std::string&)> warn_;
   const StreamPace* pace_;
@@ -147,18 +151,18 @@ class ProgressObserver final : public TrainingObserver {
  public:
   /// `pace`: of a stream, and it comes before this observer; otherwise null. `more`: further figures as text;
   /// may be empty.
-  ProgressObserver(Progress& progress, const std::vector<std::string>& metrics,
-                   const StreamPace* pace = nullptr, std::function<std::string()> more = {});
+  ProgressObserver(Progress& progress, Figures figures, const StreamPace* pace = nullptr,
+                   std::function<std::string()> more = {});
 
   void epoch_began(const EpochStart& start, const TrainingState& state) override;
   void step_done(const StepReport& report, const TrainingState& state) override;
   void epoch_done(const EpochReport& report, const TrainingState& state) override;
 
  private:
-  std::optional<double> accuracy_of(const std::vector<double>& metrics) const;
+  std::optional<double> accuracy_of(const std::vector<double>& values) const;
 
   Progress& progress_;
-  std::optional<size_t> accuracy_;
+  Figures figures_;
   const StreamPace* pace_;
   std::function<std::string()> more_;
 };

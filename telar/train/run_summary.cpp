@@ -1,17 +1,18 @@
 #include <nlohmann/json.hpp>
 
+#include "telar/train/figures_json.h"
 #include "telar/train/run.h"
 
 namespace telar {
 
 namespace {
 
-void add_means(nlohmann::ordered_json& json, const std::string& part, const std::vector<std::string>& metrics,
-               const std::vector<double>& means) {
-  for (size_t m = 0; m < metrics.size(); ++m) {
-    json[part + "_" + metrics[m]] =
-        means.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(means[m]);
-  }
+/// Without values, those of numbers are null.
+void add_values(nlohmann::ordered_json& json, const std::string& part, const RunSummary& summary,
+                const std::vector<double>& values, Lists lists = Lists::included) {
+  if (!summary.figures) return;
+  if (!values.empty()) return add_figures(json, part + "_", *summary.figures, values, lists);
+  for (const std::string& name : summary.figures->numbers()) json[part + "_" + name] = nullptr;
 }
 
 /// Rates of no steps do not exist.
@@ -33,11 +34,14 @@ nlohmann::ordered_json json_of(const RunLosses& losses) {
           {"repeated_parts", losses.workers.parts}};
 }
 
-void add_evaluation(nlohmann::ordered_json& json, const std::vector<std::string>& metrics,
+void add_evaluation(nlohmann::ordered_json& json, const RunSummary& summary,
                     const StreamEvaluation& evaluation) {
-  const bool none = evaluation.means.empty();
-  add_means(json, "window", metrics, none ? std::vector<double>{} : evaluation.means.windowed());
-  add_means(json, "fading", metrics, none ? std::vector<double>{} : evaluation.means.fading());
+  const bool none = evaluation.means.empty() || !summary.figures;
+  const auto values_of = [&](const std::vector<double>& means) { return summary.figures->of(means, 1); };
+  add_values(json, "window", summary, none ? std::vector<double>{} : values_of(evaluation.means.windowed()),
+             Lists::left_out);
+  add_values(json, "fading", summary, none ? std::vector<double>{} : values_of(evaluation.means.fading()),
+             Lists::left_out);
   json["drift_count"] = evaluation.drift_count;
   json["drifts"] = nlohmann::ordered_json::array();
   for (const DriftEvent& drift : evaluation.drifts)
@@ -55,9 +59,9 @@ std::string to_json(const RunSummary& summary) {
                                                              : "finished";
   json["why"] = summary.why;
   json["warning"] = summary.losses ? losses_warning(*summary.losses) : "";
-  add_means(json, "test", summary.metrics, summary.test);
-  add_means(json, "train", summary.metrics, summary.train);
-  add_means(json, "validation", summary.metrics, summary.validation);
+  add_values(json, "test", summary, summary.test);
+  add_values(json, "train", summary, summary.train);
+  add_values(json, "validation", summary, summary.validation);
   json["images_per_second"] = or_null(summary.images_per_second);
   json["step_ms_median"] = or_null(summary.step_ms_median);
   if (summary.communication) {
@@ -100,7 +104,7 @@ std::string to_json(const RunSummary& summary) {
     json["latency_ms_median"] = 1e3 * summary.latency.quantile(0.5);
     json["latency_ms_99"] = 1e3 * summary.latency.quantile(0.99);
   }
-  if (summary.evaluation) add_evaluation(json, summary.metrics, *summary.evaluation);
+  if (summary.evaluation) add_evaluation(json, summary, *summary.evaluation);
   json["folder"] = summary.folder;
   json["checkpoint"] = summary.checkpoint;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

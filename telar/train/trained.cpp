@@ -111,6 +111,8 @@ Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
   return trained;
 }
 
+Figures Trained::figures() const { return job_figures(job, spec, *session); }
+
 std::vector<double> evaluate(const Trained& trained, const Dataset& data) {
   require_fit(trained, data.spec());
   if (data.spec().classes != trained.spec.classes || data.spec().targets != trained.spec.targets) {
@@ -118,6 +120,7 @@ std::vector<double> evaluate(const Trained& trained, const Dataset& data) {
                      data.spec().classes, trained.checkpoint.string(), trained.spec.classes);
   }
   TrainerOptions options;
+  options.figures = trained.figures();
   options.evaluation_batch = trained.job.training.evaluation_batch;
   options.loader_threads = loader_threads(trained.job, nullptr);
   options.prefetch = static_cast<int>(trained.job.data.prefetch);
@@ -126,7 +129,11 @@ std::vector<double> evaluate(const Trained& trained, const Dataset& data) {
 
 std::vector<float> predict(const Trained& trained, const Batch& batch) {
   std::vector<float> outputs = trained.session->predict(view_of(batch));
-  if (trained.spec.classes == 0) return outputs;
+  if (trained.spec.classes == 0) {
+    if (takes_probabilities(job_step_options(trained.job, trained.spec).loss))
+      for (float& output : outputs) output = 1 / (1 + std::exp(-output));
+    return outputs;
+  }
   const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
   for (size_t row = 0; row < outputs.size(); row += width)
     softmax_in_place(std::span(outputs).subspan(row, width));

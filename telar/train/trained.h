@@ -21,6 +21,8 @@ struct Trained {
   Job job;                           ///< as run, with the overrides applied
   SampleSpec spec;
   std::unique_ptr<Session> session;
+
+  Figures figures() const;  ///< of samples
 };
 
 /// Loads the newest intact (or with `best` the best) checkpoint of a run folder, or a checkpoint. Verifies
@@ -32,7 +34,7 @@ Trained load_trained(const std::filesystem::path& run_or_checkpoint, bool best,
                      const std::vector<std::string>& overrides = {},
                      const std::function<void(const std::string&)>& warn = {});
 
-/// Means of the metrics over `data`. Throws Error (user) if its samples do not match the model's.
+/// The figures of `data`. Throws Error (user) if its samples do not match the model's.
 std::vector<double> evaluate(const Trained& trained, const Dataset& data);
 
 /// The samples with the model's classes of the same names. Throws Error (user) for names that the model does
@@ -43,8 +45,8 @@ DatasetPtr with_classes_of(const Trained& trained, DatasetPtr data,
 /// Throws Error (user) if samples of this kind are not those of the model.
 void require_fit(const Trained& trained, const SampleSpec& given);
 
-/// The model's outputs, [samples, outputs], row-major: probabilities, or the numbers of a model without
-/// classes.
+/// The model's outputs, [samples, outputs], row-major: probabilities of classes, or of labels that
+/// are 0 or 1 each, or the numbers of other models.
 std::vector<float> predict(const Trained& trained, const Dataset& data);
 std::vector<float> predict(const Trained& trained, const Batch& batch);
 
@@ -52,7 +54,9 @@ std::vector<float> predict(const Trained& trained, const Batch& batch);
 /// .npy array or a CSV table of features. The content determines the format. They are normalised as in
 /// training. Columns are found by their names in training. `note` receives sentences on how the file was
 /// understood. Throws Error (user) if the samples do not fit the model.
-DatasetPtr open_inputs(const Trained& trained, const std::string& path,
-                       const std::function<void(const std::string&)>& note = {});
+/// `keep` receives the cells of a table's columns that are no features (`data.drop`), by name.
+DatasetPtr open_inputs(
+    const Trained& trained, const std::string& path, const std::function<void(const std::string&)>& note = {},
+    const std::function<void(const std::pair<std::string, std::vector<std::string>>&)>& keep = {});
 
 }  // namespace telar

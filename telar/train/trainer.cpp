@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <optional>
 
 #include "telar/core/clock.h"
@@ -25,21 +24,19 @@ void add_to(std::vector<double>& sums, const std::vector<double>& more) {
   for (size_t i = 0; i < more.size(); ++i) sums[i] += more[i];
 }
 
-/// Without samples, the sums are zeros, and the means too. A NaN loses its sign, which would be printed.
-std::vector<double> divided(std::vector<double> sums, int64_t samples) {
-  for (double& sum : sums) {
-    sum /= static_cast<double>(std::max<int64_t>(1, samples));
-    if (std::isnan(sum)) sum = std::abs(sum);
+/// Where the value of the deciding metric is among those of all figures.
+size_t place_of(const Figures& figures, const std::string& metric) {
+  size_t place = 0;
+  for (const Figure& figure : figures.all()) {
+    if (figure.name == metric) return place;
+    place += static_cast<size_t>(figure.shape.elements());
   }
-  return sums;
+  throw user_error("the metric for early stopping is '{}'; it must be {}", metric, one_of(figures.numbers()));
 }
 
-size_t index_of(const std::vector<std::string>& metrics, const std::string& metric) {
-  const auto found = std::find(metrics.begin(), metrics.end(), metric);
-  if (found == metrics.end()) {
-    throw user_error("the metric for early stopping is '{}'; it must be {}", metric, one_of(metrics));
-  }
-  return static_cast<size_t>(found - metrics.begin());
+TrainerOptions with_figures(TrainerOptions options, const Session& session) {
+  if (!options.figures) options.figures.emplace(session.metric_names());
+  return options;
 }
 
 void check(const TrainerOptions& options) {
@@ -68,8 +65,8 @@ struct Trainer::Epoch {
 
 Trainer::Trainer(Session& session, TrainerOptions options)
     : session_(session),
-      options_(std::move(options)),
-      deciding_metric_(index_of(session.metric_names(), options_.early_stopping.metric)) {
+      options_(with_figures(std::move(options), session)),
+      deciding_metric_(place_of(*options_.figures, options_.early_stopping.metric)) {
   check(options_);
 }
 
@@ -240,7 +237,7 @@ std::optional<EpochReport> Trainer::finish_epoch(const BatchSource* validation,
                                                  const std::function<bool()>& stop_requested) {
   EpochReport report;
   report.epoch = state_.epoch;
-  report.train = divided(state_.epoch_sums, state_.epoch_samples);
+  report.train = figures_of(state_.epoch_sums, state_.epoch_samples);
   if (validation != nullptr) {
     const auto start = Clock::now();
     std::optional<std::vector<double>> means = evaluate(*validation, stop_requested);
@@ -254,6 +251,12 @@ std::optional<EpochReport> Trainer::finish_epoch(const BatchSource* validation,
   state_.epoch_samples = 0;
   state_.epoch_sums.clear();
   return report;
+}
+
+/// Without samples, the sums are zeros.
+std::vector<double> Trainer::figures_of(std::vector<double> sums, int64_t samples) const {
+  sums.resize(session_.metric_names().size());
+  return options_.figures->of(sums, samples);
 }
 
 std::optional<std::vector<double>> Trainer::evaluate(const Dataset& data,
@@ -273,7 +276,7 @@ std::optional<std::vector<double>> Trainer::evaluate(const BatchSource& source,
     if (stop_requested && stop_requested()) return std::nullopt;
     add_to(sums, session_.evaluate(view_of(*batch)));
   }
-  return divided(std::move(sums), size->samples);
+  return figures_of(std::move(sums), size->samples);
 }
 
 }  // namespace telar

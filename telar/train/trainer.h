@@ -10,6 +10,7 @@
 #include "telar/data/assignment.h"
 #include "telar/data/batch_source.h"
 #include "telar/data/dataset.h"
+#include "telar/nn/metrics.h"
 #include "telar/nn/schedule.h"
 #include "telar/runtime/session.h"
 #include "telar/train/early_stopping.h"
@@ -31,7 +32,8 @@ struct TrainerOptions {
   int loader_threads = 1;
   int prefetch = 4;
   EarlyStopping early_stopping = {};
-  Part part = {};  ///< this process's part of each batch
+  std::optional<Figures> figures = {};  ///< that follow from the session's metrics; absent: their means
+  Part part = {};                       ///< this process's part of each batch
   /// Training pauses after each multiple of this number of steps: no later step has begun, so observers can
   /// save the state (TrainingObserver::paused). 0: never.
   int64_t pause_steps = 0;
@@ -76,7 +78,7 @@ class Trainer {
                  const std::vector<TrainingObserver*>& observers = {},
                  const std::function<bool()>& stop_requested = {});
 
-  /// The mean of every metric over all samples, in evaluation mode.
+  /// The figures of all samples, in evaluation mode.
   std::vector<double> evaluate(const Dataset& data) const { return *evaluate(data, {}); }
   /// The same; none if `stop_requested` returns true, which is asked before each batch.
   std::optional<std::vector<double>> evaluate(const Dataset& data,
@@ -89,6 +91,7 @@ class Trainer {
   /// evaluates.
   void make_steps_with(StepSource& others) { others_ = &others; }
 
+  const Figures& figures() const { return *options_.figures; }
   const TrainingState& state() const { return state_; }
   /// Continues from a state, which must belong to the session's current parameters. Throws Error (user) for
   /// one within an epoch whose samples another version of telar has shuffled in another order.
@@ -106,6 +109,7 @@ class Trainer {
   int64_t next_pause(const EpochStart& epoch) const;
   void count(const Epoch& epoch, const CompletedStep& step, double seconds);
   const DriftEvent* add_to_evaluation(const CompletedStep& step);
+  std::vector<double> figures_of(std::vector<double> sums, int64_t samples) const;
   std::optional<EpochReport> finish_epoch(const BatchSource* validation,
                                           const std::function<bool()>& stop_requested);
 

@@ -30,8 +30,8 @@ struct StepReport {
 
 struct EpochReport {
   int64_t epoch = 0;               ///< from 0
-  std::vector<double> train;       ///< means over the samples, computed during training
-  std::vector<double> validation;  ///< means after the epoch; empty without validation samples
+  std::vector<double> train;       ///< values of the figures, computed during training
+  std::vector<double> validation;  ///< those after the epoch; empty without validation samples
   double validation_seconds = 0;
   bool best = false;  ///< the best epoch so far
 };

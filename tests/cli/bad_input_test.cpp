@@ -105,8 +105,8 @@ TEST_F(BadInput, SizesThatDoNotMatch) {
   expect_refused("train job.yaml", {"[1, 28, 28]", "[1, 27, 27]"});
 }
 
-TEST_F(BadInput, NanInATable) {
-  write_text(folder_ / "t.csv", "a,b,label\n1,2,0\n1,nan,1\n");
+TEST_F(BadInput, InfinityInATable) {
+  write_text(folder_ / "t.csv", "a,b,label\n1,2,0\n1,inf,1\n");
   expect_refused("train job.yaml --set 'data={source: csv, path: t.csv, classes: 2}'", {"t.csv", "3"});
 }
 

@@ -99,7 +99,7 @@ std::vector<NamedModel> written_models() {
   small.batch = 4;
   StepOptions classes = small;
   classes.top_k = {1, 3};
-  classes.label_smoothing = 0.1;
+  classes.loss_options.label_smoothing = 0.1;
   return {
       {make_model("mlp", {{"hidden", std::vector<int64_t>{8, 7}}, {"dropout", 0.25}}, {1, 4, 4}, 5), small},
       {make_model("convnet", {}, {1, 28, 28}, 10), classes},

@@ -227,7 +227,7 @@ TEST(TrainingStep, InBf16NoImageInsideTheNetworkIsConverted) {
 
 TEST(TrainingStep, RefusesInvalidOptionsAndModels) {
   EXPECT_THROW(make_training_step(tiny(), {.batch = 0}), Error);
-  EXPECT_THROW(make_training_step(tiny(), {.label_smoothing = 1}), Error);
+  EXPECT_THROW(make_training_step(tiny(), {.loss_options = {.label_smoothing = 1}}), Error);
   EXPECT_THROW(make_training_step(tiny(), {.clip_norm = 0}), Error);
   EXPECT_THROW(make_training_step(tiny(), {.top_k = {4}}), Error);
   EXPECT_THROW(make_training_step(tiny(), {.trains = [](const std::string&) { return false; }}), Error);

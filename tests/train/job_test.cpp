@@ -283,7 +283,8 @@ TEST(Job, SuggestsTheKeyThatWasProbablyMeant) {
 TEST(Job, EveryKeyAndLayerIsDocumentedAsItIs) {
   std::ifstream file(test::fixtures() + "/../../docs/job.md");
   const std::string doc{std::istreambuf_iterator<char>(file), {}};
-  for (const std::string section : {"", "data", "optimizer", "schedule", "training", "strategy", "output"}) {
+  for (const std::string section :
+       {"", "data", "loss", "optimizer", "schedule", "training", "strategy", "output"}) {
     EXPECT_TRUE(says(doc, reference_table(section))) << section;
   }
   EXPECT_TRUE(says(doc, layer_reference_table()));

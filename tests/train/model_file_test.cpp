@@ -166,7 +166,7 @@ TEST_F(ModelFileJob, WhatDoesNotFitIsRefusedWithTheLine) {
   refused({"data.classes=2"}, {"m.telar predicts [", "3] for a batch of", "but the data require"});
   refused({"model.file=nowhere.telar"}, {"cannot open nowhere.telar"});
   expect_error([&] { image_job(model(), {"loss=cross_entropy"}); },
-               {"loss is given, but the model is a file"});
+               {"loss.name is given, but the model is a file"});
   expect_error([&] { image_job(model(), {"training.label_smoothing=0.1"}); },
                {"training.label_smoothing is given"});
   expect_error([&] { image_job("model: {file: a, name: mlp}\n"); },

@@ -220,7 +220,7 @@ TEST(Run, RefusesALossThatDoesNotFitTheLabels) {
   EXPECT_FALSE(fs::exists(folder / "run"));
   const RunSummary regression =
       run_job(job_in(kMlp, folder / "run", {"data.classes=0", "training.epochs=1"}), {});
-  EXPECT_EQ(regression.metrics, std::vector<std::string>{"loss"});
+  EXPECT_EQ(regression.figures->numbers(), std::vector<std::string>{"loss"});
 }
 
 }  // namespace

@@ -376,7 +376,7 @@ TEST(StreamEvaluation, PrometheusReadsTheTrainingAfterEachStep) {
   const auto stream = topic.open();
   StreamPace pace([&](const Position& position) { return stream->behind(position); });
   MetricsObserver observer(std::make_unique<MetricsServer>("127.0.0.1:0"),
-                           {.metrics = {"loss", "accuracy"},
+                           {.figures = Figures(std::vector<std::string>{"loss", "accuracy"}),
                             .pace = &pace,
                             .workers = [] { return int64_t{3}; },
                             .workers_wanted = [] { return int64_t{4}; },

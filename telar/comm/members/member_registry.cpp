@@ -11,7 +11,7 @@
 namespace telar {
 namespace {
 
-constexpr size_t kMostMetrics = 1024;
+constexpr size_t kMostMetrics = (1 << 17) + 64;  // those of nn/metrics.cpp, and the loss
 constexpr int64_t kMostSamples = int64_t{1} << 40;
 /// When a member that holds work and reports nothing is named: after so many seconds, and so many times the
 /// median of the last parts' durations.

@@ -22,13 +22,19 @@ CsvHeader header_of(const Attributes& options) {
   return header == "true" ? CsvHeader::present : CsvHeader::absent;
 }
 
-CsvOptions csv_options(const Attributes& options, CsvUse use) {
+/// `training_rows`: see CsvOptions; empty for a table whose columns are those of a model.
+CsvOptions csv_options(const Attributes& options, CsvUse use, TrainingRows training_rows) {
   return {.header = header_of(options),
           .label = options.text("label"),
           .separator = separator_of(options),
           .classes = options.integer("classes"),
           .columns = options.texts("columns"),
-          .use = use};
+          .use = use,
+          .drop = options.texts("drop"),
+          .kinds = options.texts("kinds"),
+          .class_names = options.texts("class_names"),
+          .encoding = options.texts("encoding"),
+          .training_rows = std::move(training_rows)};
 }
 
 Option header_option() {
@@ -40,8 +46,21 @@ Option header_option() {
   return option;
 }
 
+Option counted_classes_option() {
+  Option option = samples_option(
+      "classes", kCountedClasses, {.least = kCountedClasses, .most = 1e6},
+      "Number of classes; labels are 0 … classes − 1, or texts. 0: regression. -1: as many as the table has labels.");
+  return option;
+}
+
 OpenedSource opened(CsvTable table) {
-  OpenedSource source{.samples = std::move(table.samples), .notes = std::move(table.notes)};
+  OpenedSource source{.samples = std::move(table.samples),
+                      .notes = std::move(table.notes),
+                      .described = std::move(table.described)};
+  source.decided.set("classes", table.classes);
+  const auto& class_names = source.samples->spec().class_names;
+  if (!class_names.empty()) source.decided.set("class_names", class_names);
+  if (!table.encoding.empty()) source.decided.set("encoding", std::move(table.encoding));
   if (!table.columns.empty()) source.decided.set("columns", std::move(table.columns));
   if (!table.label.empty()) source.decided.set("label", std::move(table.label));
   return source;
@@ -51,12 +70,16 @@ OpenedSource open_table(const SourceRequest& request, Split part) {
   const std::string& path = request.options.text(part == Split::train ? "path" : "test_path");
   if (path.empty()) return {};
   const CsvUse use = part == Split::train ? CsvUse::train : CsvUse::test;
-  return opened(open_csv(path, csv_options(request.options, use)));
+  const bool decides = part == Split::train && request.training_rows;
+  CsvTable table =
+      open_csv(path, csv_options(request.options, use, decides ? request.training_rows : TrainingRows{}));
+  return opened(std::move(table));
 }
 
 DatasetPtr csv_inputs(const InputFile& file, const Attributes* options) {
   CsvTable table = csv_from_text({reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()},
-                                 csv_options(*options, CsvUse::predict), file.path);
+                                 csv_options(*options, CsvUse::predict, {}), file.path);
+  if (file.keep) std::ranges::for_each(table.kept, file.keep);
   if (file.note) std::ranges::for_each(table.notes, file.note);
   return std::move(table.samples);
 }
@@ -66,9 +89,9 @@ DatasetPtr csv_inputs(const InputFile& file, const Attributes* options) {
 void register_csv(SourceRegistry& registry) {
   registry.add(
       {.name = "csv",
-       .summary = "a table of numbers as text",
+       .summary = "a table as text",
        .options =
-           {path_option("path", "The file."), test_path_option(), classes_option(),
+           {path_option("path", "The file."), test_path_option(), counted_classes_option(),
             samples_option(
                 "label", "", {},
                 "Label column: its name or its number (0 is the first, -1 the last). Empty: the last column."),
@@ -76,6 +99,23 @@ void register_csv(SourceRegistry& registry) {
                            "Names of the columns that are features, in the order in which the model takes "
                            "them. Empty: all except the label's. A run records them, and finds them by name "
                            "in the tables on which it is tested or predicts."),
+            samples_option(
+                "drop", std::vector<std::string>{}, {},
+                "Names of columns that are no features, such as a number of the row. `telar predict` "
+                "writes them beside its predictions."),
+            samples_option(
+                "kinds", std::vector<std::string>{}, {.group = true},
+                "What columns are, if not what their cells tell: `{zip: category, day: date_dmy}`. "
+                "number, decimal_comma, thousands, boolean, category, date, date_dmy, date_mdy or "
+                "left_out; see below."),
+            samples_option(
+                "encoding", std::vector<std::string>{}, {},
+                "How the cells of each column become numbers, as JSON. Decided by the training rows "
+                "and recorded by a run; not to be written by hand."),
+            samples_option(
+                "class_names", std::vector<std::string>{}, {},
+                "The labels, if they are texts, in the order of the classes. Empty: found in the table, "
+                "and sorted."),
             header_option(),
             samples_option("separator", "comma", {.choices = {"comma", "semicolon", "tab", "space"}},
                            "Separator between two cells.")},

@@ -26,7 +26,9 @@ void lower_accumulate(Lowering& lowering, const Node& node) {
   if (lowering.is_metric(buffer)) {
     const RegionId metric = lowering.metric_region(buffer);
     lowering.function({lowering.plain_region(value)}, {metric},
-                      [](const Pointers& p) { *p.get<float>(1) += *p.get<float>(0); });
+                      [count = lowering.shape(value).elements()](const Pointers& p) {
+                        add_scaled(p.get<float>(1), p.get<float>(0), count, 1);
+                      });
     return;
   }
   if (lowering.written_directly(value)) return;
