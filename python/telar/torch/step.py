@@ -3,30 +3,20 @@
 import contextlib
 import functools
 import math
-import os
-import warnings
 
 import numpy
 import torch
 
 from telar import _native
-from telar.loaded import as_input
 from telar.refusal import checked_options, not_finite
 from telar.torch import optimizers
-from telar.torch.capture import Capture
-from telar.torch.check import require_equal, require_nothing_attached, require_own_backward_of_none, require_unchanged
+from telar.torch.captures import Captures, arrays_of, is_power_of_two
+from telar.torch.check import require_unchanged
 from telar.torch.external import External
-from telar.torch.fingerprint import HOOKS_OF_PARAMETERS, Fingerprint, hooks_of
-from telar.torch.own import Own
-from telar.torch.recording import Recording
 from telar.torch.values import Refusal
 
-MOST_CAPTURES = 16  # of a module that is frozen by turns, or whose batches have several lengths
-OF_A_CAPTURE = ("_captured", "_programs", "_recording", "_external", "_session", "_fingerprint", "_update", "_one_is_checked", "_forms",
-                "_trained")
 
-
-class Step:
+class Step(Captures):
     """Makes the steps of a training loop: forward, loss, backward, and the optimizer's step, in parallel.
 
         step = telar.torch.Step(model, nn.CrossEntropyLoss(), optimizer, strategy="mirrored", replicas=2)
@@ -358,229 +348,6 @@ class Step:
         values = {name: self._session.read_state(name) for name, _, _ in self._captured.model.parameters}
         self._captured.model.write(str(path), values)
 
-    def _names_of_trained(self):
-        """The names of the parameters that the optimizer changes, or whose hooks see a gradient."""
-        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        return {name for name, p in self.model.named_parameters()
-                if p.requires_grad and (id(p) in held or any(hooks_of(p, HOOKS_OF_PARAMETERS)))}
-
-    def _updated(self):
-        """Those of them of which the loss depends."""
-        return self._trained & {name for name, _, is_trained in self._captured.model.parameters if is_trained}
-
-    def _follow(self, batch):
-        """Captures the module if it carries something else than at its capture, and takes values that were written by hand."""
-        if self._own is not None:
-            return
-        if self._session is None:
-            self._begin(batch)
-            return
-        shapes = [tensor.shape for tensor in batch]
-        if self._update is None and (is_power_of_two(self._calls) or self._unwritten == 0):
-            self._take_written_values(thorough=True)
-        if self._shapes != shapes or not self._fingerprint.is_untouched():
-            if self._update is None:
-                self._take_written_values(thorough=False)
-            if not self._is_as_captured(batch):
-                self._capture_again(batch)
-            self._shapes = shapes
-        if self._update is None and self._own is None:
-            reason = self._changed_options()
-            if reason is not None:
-                self._write_module()
-                self._let_pytorch_update(reason)
-                self._session = self._new_session(len(batch[0]))
-        if shapes[0][0] == 1 and not self._one_is_checked and self._external is None and self._own is None:
-            self._check_one_sample(batch)
-
-    def _take_written_values(self, thorough):
-        """Takes what somebody wrote into the module since it had the values of the session. thorough: as Fingerprint has it."""
-        written = self._fingerprint.written(thorough)
-        if written is None:
-            return
-        if self._unwritten:
-            raise Refusal(f"{written} of the module was changed, but the module did not have the values of the last step; call sync() "
-                          "before such a change, or load() after one that replaces all values")
-        self.load()
-
-    def _is_as_captured(self, batch):
-        """Whether the module and such a batch are what was captured."""
-        if self._forms is not None and forms_of(batch) != self._forms:
-            return False
-        if not self._fingerprint.is_same(self._modes_matter()):
-            return False
-        if not self._fingerprint.numbers_differ():
-            return True
-        if self._recording is None:
-            return False
-        try:
-            self._require_same_operations()
-        except Refusal:
-            return False
-        self._fingerprint.ignore_numbers()
-        return True
-
-    def _capture_again(self, batch):
-        """Another capture for what the module carries now; an earlier one, if it was the same."""
-        if self._unwritten:
-            self._write_module()
-        before = {name: getattr(self, name) for name in OF_A_CAPTURE}
-        self._parked[self._forms, self._fingerprint.key] = before
-        parked = self._parked.get((forms_of(batch), Fingerprint(self.model, self.optimizer).key))
-        try:
-            if parked is not None:
-                self._put(parked)
-                self.load()
-            elif len(self._parked) < MOST_CAPTURES:
-                self._forget_capture()
-                self._begin(batch)
-                if self._own is not None:
-                    self._own.evaluate(batch)  # which fails if the batch is wrong
-            else:
-                self._let_pytorch_compute_after(Refusal(
-                    f"the module was captured {MOST_CAPTURES} times, for other modes, parameters, numbers, or extents of the batch than "
-                    "axis 0"), batch)
-        except Exception as error:
-            self._own = None
-            self._put(before)
-            if isinstance(error, _native.Error) or forms_of(batch) == self._forms:
-                raise
-            raise Refusal(f"a batch of {forms_of(batch)} cannot be computed, and the first had {self._forms}: "
-                          f"{error}") from error
-
-    def _put(self, parts):
-        for name, value in parts.items():
-            setattr(self, name, value)
-
-    def _forget_capture(self):
-        for name in OF_A_CAPTURE:
-            setattr(self, name, None)
-
-    def _modes_matter(self):
-        return not (self._captured.same_in_evaluation and self._fingerprint.is_of_one_mode)
-
-    def _check_one_sample(self, batch):
-        """PyTorch's export takes every number of samples for more than one."""
-        if self._unwritten:
-            self._write_module()
-            self._fingerprint.note_values()
-        try:
-            require_equal(self._programs, batch, arrays_of, self._threads)
-        except ValueError:
-            pass  # a batch norm has a single value in a channel, which the step refuses
-        except Refusal as reason:
-            self._let_pytorch_compute_after(Refusal(f"the module computes something else for a single sample: {reason}"), batch)
-        self._one_is_checked = True
-
-    def _let_pytorch_compute_after(self, reason, batch):
-        """From now on, although Telar could compute the module before."""
-        if self.engine == "telar" or not _native.shares_batches(self.strategy):
-            raise reason
-        self._forget_capture()
-        self._let_pytorch_compute(batch, reason)
-        if self._own is None:
-            self._make_session(batch)
-
-    def _begin(self, batch):
-        self._trained = self._names_of_trained()
-        if not self._trained:
-            raise Refusal("the optimizer has no parameter of the module that requires a gradient")
-        self._example = batch
-        if self.engine != "torch":
-            try:
-                self._capture(batch)
-            except Refusal as reason:
-                if self.engine == "telar" or not _native.shares_batches(self.strategy):
-                    raise
-                self._let_pytorch_compute(batch, reason)
-        else:
-            self._let_pytorch_compute(batch)
-        if self._own is None:
-            self._make_session(batch)
-
-    def _make_session(self, batch):
-        self._take_options()
-        self._session = self._new_session(len(batch[0]))
-        if self._step or self._calls:
-            self.load()
-
-    def _take_options(self):
-        """Reads what the optimizer is: one that Telar has, or PyTorch's own."""
-        updated = self._updated()
-        named = {name: p for name, p in self.model.named_parameters() if name in updated}
-        reason = self._pytorch_updates or optimizers.reason_for_pytorch(self.optimizer, named)
-        if reason is None:
-            self._groups = optimizers.groups_of(self.optimizer)
-            self._option_keys = optimizers.option_keys(self.optimizer)
-            self._options_at_first = optimizers.raw_options(self.optimizer, self._option_keys)
-            self._rates = optimizers.Rates(self._groups)
-            self._step = optimizers.steps_of(self.optimizer) or self._step
-        else:
-            self._let_pytorch_update(reason)
-
-    def _changed_options(self):
-        """Why Telar's optimizer cannot make this step, or None."""
-        try:
-            if optimizers.raw_options(self.optimizer, self._option_keys) != self._options_at_first:
-                return ("an option of the optimizer has changed since the Step was made, as the momentum does under OneCycleLR "
-                        "without cycle_momentum=False; Telar's optimizer keeps its options, only the learning rate is read")
-            self._rates.now(self.optimizer)
-        except Refusal as reason:
-            return str(reason)
-        return None
-
-    def _let_pytorch_update(self, reason):
-        if self.engine == "telar" or _native.uses_servers(self.strategy):
-            raise Refusal(reason)
-        if _native.trains_alone(self.strategy, self.options):
-            raise Refusal(f"{reason}; and PyTorch has one optimizer, but each replica of {self.strategy} needs its own")
-        if self._pytorch_updates is None and self.engine == "auto":
-            warnings.warn(f"PyTorch's own optimizer makes the updates, of Telar's gradients: {reason}", stacklevel=5)
-        self._pytorch_updates = reason
-        self._update = optimizers.PyTorchsUpdate(self.optimizer, self._clip_norm)
-
-    def _let_pytorch_compute(self, batch, reason=None):
-        if reason is not None:
-            warnings.warn(f"PyTorch computes the module, because Telar cannot: {reason}", stacklevel=5)
-        if self._bf16:
-            raise Refusal("PyTorch computes the module, so its precision is PyTorch's; use torch.autocast in the module")
-        workers = _native.workers(self.strategy, self.options)
-        if workers == 1 and not _native.uses_servers(self.strategy):
-            self._own = Own(self.model, self.loss, self.optimizer, self._clip_norm, self._threads)
-            return
-        if _native.uses_servers(self.strategy):
-            workers = max(2, workers)  # each has its own part of the samples
-        threads = max(1, (self._threads or len(os.sched_getaffinity(0))) // workers)
-        self._external = External(self.model, self.loss, batch, self._names_of_trained(), workers, threads)
-        self._captured, self._trained = self._external.captured, self._names_of_trained()
-        self._fingerprint = Fingerprint(self.model, self.optimizer)
-
-    def _new_session(self, size):
-        """For batches of about this size. The parameters have the values of the capture."""
-        if self._update is not None:
-            return _native.Session(self._captured.model, size, "sgd", {}, self.strategy, self.options, 0.0, self._bf16, self._threads,
-                                   self._seed, [], self._servers)
-        name = optimizers.form_of(self.optimizer).name
-        held, trained = self._captured.tensors, self._updated()
-        groups = [([parameter for parameter in trained if id(held[parameter]) in group.members], group.options, multiple)
-                  for group, multiple in zip(self._groups, self._rates.multiples)]
-        return _native.Session(self._captured.model, size, name, self._groups[0].options, self.strategy, self.options,
-                               self._clip_norm, self._bf16, self._threads, self._seed, groups, self._servers)
-
-    def _capture(self, batch):
-        require_nothing_attached(self.model)
-        programs = Capture(self.model, self.loss, batch, self._trained, _native.uses_servers(self.strategy))
-        captured = programs.model()
-        recording = None
-        if self._check:
-            require_equal(programs, batch, arrays_of, self._threads)
-        require_own_backward_of_none(self.model, self.loss, batch)
-        if self._check:
-            recording = Recording(self.model, self.loss, programs.batch)
-        self._captured, self._programs, self._recording = captured, programs, recording
-        self._fingerprint = Fingerprint(self.model, self.optimizer)
-        self._one_is_checked, self._forms = len(batch[0]) == 1, forms_of(batch)
-
     def _ids_of_noise(self, batch):
         """Other ids than in all evaluations before, by which evaluation draws its numbers, if it draws any."""
         if not self._captured.draws or self._external:
@@ -622,26 +389,6 @@ class Step:
             self._write_session()
 
 
-def arrays_of(captured, batch):
-    """A batch as arrays by the names of the model's inputs."""
-    arrays = {name: as_input(tensor.numpy(force=True), dtype, name)
-              for (name, dtype), tensor in zip(captured.inputs, batch) if dtype is not None}
-    for name, (dtype, function) in captured.host.items():
-        value = function(batch)
-        if value is not None:
-            arrays[name] = as_input(value.numpy(force=True), dtype, name)
-    return arrays
-
-
 def numbers(tensor):
     """A float32 array of at least one axis."""
     return numpy.atleast_1d(tensor.detach().to("cpu", torch.float32).contiguous().numpy())
-
-
-def forms_of(batch):
-    """The types of a batch's tensors, and their extents without that of the samples."""
-    return tuple((tensor.dtype, tensor.shape[1:]) for tensor in batch if isinstance(tensor, torch.Tensor))
-
-
-def is_power_of_two(number):
-    return number > 0 and number & (number - 1) == 0
