@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 import weakref
 
@@ -1152,6 +1153,11 @@ class InPyTorch(unittest.TestCase):
     def test_is_chosen_when_telar_cannot(self):
         with self.assertWarnsRegex(UserWarning, "PyTorch computes the module, because Telar cannot: .*backward|export"):
             self.check(Net(), nn.CrossEntropyLoss(), self.batches(), engine="auto")
+
+    def test_is_chosen_when_the_engine_refuses_the_graph(self):
+        with unittest.mock.patch.object(tt.captures.Capture, "model", side_effect=telar.Error("the shapes do not fit")):
+            with self.assertWarnsRegex(UserWarning, "because Telar cannot: the shapes do not fit"):
+                self.check(nn.Linear(4, 3), nn.CrossEntropyLoss(), self.batches(), engine="auto")
 
     def test_workers_are_one(self):
         for strategy in ("mirrored", "sharded"):

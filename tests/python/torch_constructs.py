@@ -31,13 +31,19 @@ def construct(function=None, *, refused=None, engine="telar", by_share=False):
 def eager(model, loss, optimizer, clip_norm=None):
     """PyTorch's step."""
 
-    def step(*batch):
-        optimizer.zero_grad()
+    adds_up = False
+
+    def step(*batch, update=True):
+        nonlocal adds_up
+        if not adds_up:
+            optimizer.zero_grad()
         value = loss(model(*batch[:-1]), batch[-1]) if isinstance(loss, nn.Module) else loss(model, *batch)
         value.backward()
-        if clip_norm:
-            nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
-        optimizer.step()
+        adds_up = not update
+        if update:
+            if clip_norm:
+                nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
+            optimizer.step()
         return float(value.detach())
 
     step.sync = lambda: None
@@ -513,6 +519,42 @@ def hook_in_forward(make):
             return y
 
     return looped(make, Net())
+
+
+@construct(engine="torch")
+def gradient_that_is_retained(make):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = mlp()
+
+        def forward(self, x):
+            self.kept = self.layers[0](x)
+            if self.kept.requires_grad:
+                self.kept.retain_grad()
+            return self.layers[1:](self.kept)
+
+    net, found = Net(), []
+    _, losses = looped(make, net, between=lambda step, i: found.append(float(net.kept.grad.norm())))
+    return net, losses + found
+
+
+# Gradients of several batches
+
+
+def accumulated(make, net, given):
+    step = make(net, lambda net, x, y: F.cross_entropy(net(x), y) / 3, torch.optim.Adam(net.parameters(), 0.01, eps=1e-3))
+    return net, [step(*batch, update=i % 3 == 2) for i, batch in enumerate(given)]
+
+
+@construct
+def accumulation(make):
+    return accumulated(make, mlp(nn.BatchNorm1d(6)), batches())
+
+
+@construct(engine="torch")
+def accumulation_by_pytorch(make):
+    return accumulated(make, OddOne(), batches((6, 1, 4)))
 
 
 # Freezing

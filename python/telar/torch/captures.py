@@ -180,7 +180,7 @@ class Captures:
         if self.engine != "torch":
             try:
                 self._capture(batch)
-            except Refusal as reason:
+            except _native.Error as reason:
                 if self.engine == "telar" or not _native.shares_batches(self.strategy):
                     raise
                 self._let_pytorch_compute(batch, reason)

@@ -64,33 +64,40 @@ class Step(Captures):
         self._pytorch_updates = None  # why
         self._groups = self._rates = self._option_keys = self._options_at_first = None
         self._calls = 0
+        self._goes_on = False  # whether the next gradients are added to those that there are
         self._step = 0
         self._samples = self._drawn = 0
         self._given = None  # the structure of the last batch, if it is more than tensors
         self._shapes = None  # of the last batch
         self._last = None  # the last batch, with which sync() compares
 
-    def __call__(self, *batch):
-        """Makes one step. Returns the loss of the batch, before the step."""
+    def __call__(self, *batch, update=True):
+        """Makes one step. Returns the loss of the batch, before the step.
+
+        update: False adds the gradients of this batch to those of the next one, as backward() without a step of the optimizer;
+        PyTorch's own optimizer makes the updates then.
+        """
         if _native.uses_servers(self.strategy):
             raise Refusal(f"the workers of the strategy {self.strategy} make steps of their own, not those of a loop; use telar.torch.fit, "
                           "or `telar train` with the model's file")
         batch, self._given = flattened(batch)
         self._follow(batch)
+        if not update and self._own is None and self._update is None:
+            self._let_pytorch_update_after("the gradients of several batches are added up (update=False)", batch)
         self._require_known_modes()
         size, step = len(batch[0]), self._step + 1
         if self._own is not None:
-            loss = self._own.step(self._structured(batch), step)
+            loss = self._own.step(self._structured(batch), step, self._goes_on, update)
         else:
-            loss = self._trained_on(batch, step)
-        self._step = step
+            loss = self._trained_on(batch, step, update)
+        self._step, self._goes_on = step, not update
         self._calls += 1
         self._samples += size
         self._last = batch
         self.optimizer._opt_called = True  # schedulers warn otherwise
         return loss
 
-    def _trained_on(self, batch, step):
+    def _trained_on(self, batch, step, update):
         """Makes a step by the session. Returns the loss of the batch, before the step."""
         if is_power_of_two(self._calls):
             self._require_same_operations()
@@ -111,7 +118,7 @@ class Step(Captures):
                 raise not_finite(step, loss, "those of the module")
             self._values.step_done(step)
         if self._update is not None:
-            self._update.make(self._gradients(divisor))
+            self._update.make(self._gradients(divisor), self._goes_on, update)
         return loss
 
     # For telar.torch.fit:
@@ -280,6 +287,7 @@ class Step(Captures):
         if self._update is None:
             self._values.take_changes(with_state=False)
         self._values.catch_up(with_state=True)
+        self._require_begun()
         if self._recording is None or self._last is None or not self._is_as_captured(self._last):
             return  # in the last case, the next step captures the module again
         self._require_same_operations()
