@@ -84,14 +84,13 @@ print("PyTorch: the first loss", plain_losses[0], "and the last", plain_losses[-
 
 # %% [markdown]
 # With Telar it is one line. The first call captures the module and compares loss and gradients with PyTorch's.
-# `sync()` writes the new values into the module and the optimizer.
+# The module and the optimizer have the new values whenever they are read.
 
 # %%
 model = network()
 optimizer = adam(model)
 step = tt.Step(model, criterion, optimizer)
 losses = [step(images, labels) for images, labels in loader_of(1)]
-step.sync()
 print("Telar: the first loss", losses[0], "and the last", losses[-1])
 assert numpy.allclose(losses, plain_losses, atol=5e-3)
 
@@ -111,7 +110,7 @@ for strategy, options in (("mirrored", {"replicas": 2}), ("sharded", {"replicas"
 # %% [markdown]
 # ## Evaluate and predict
 #
-# Both use the current values and need no `sync()`. After it, the module itself has them, and predicts the same.
+# Both use the current values; the module itself has them, too, and predicts the same.
 
 # %%
 images, labels = test_set[:250]

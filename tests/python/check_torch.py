@@ -11,9 +11,12 @@ must have the package telar (build/release/python).
 
 import copy
 import functools
+import gc
+import io
 import json
 import math
 import os
+import pickle
 import random
 import shutil
 import signal
@@ -21,7 +24,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import warnings
+import weakref
 
 import numpy
 
@@ -41,7 +46,7 @@ from families import FAMILIES  # noqa: E402: the folder must be on the path firs
 from further_models import FURTHER  # noqa: E402
 from models import MODELS  # noqa: E402
 import torch_indexing  # noqa: E402
-from torch_constructs import CONSTRUCTS, eager as eager_step  # noqa: E402
+from torch_constructs import CONSTRUCTS, Named, eager as eager_step, named  # noqa: E402
 
 MODELS |= FURTHER | FAMILIES | torch_indexing.MODELS
 
@@ -550,17 +555,16 @@ class State(unittest.TestCase):
             else:
                 step(*batch)
 
-    def test_values_leave_the_module(self):
+    def test_values_are_those_of_the_module(self):
         module, loss, make = built("mlp")
         step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.1))
         before = {name: p.detach().clone() for name, p in module.named_parameters()}
         step(*make(4))
-        self.assertEqual(largest_difference(before.values(), module.parameters()), 0)
         values = step.values()
         self.assertEqual(set(values), set(before))
-        step.sync()
         for name, p in module.named_parameters():
             torch.testing.assert_close(torch.from_numpy(values[name]).reshape(p.shape), p.detach(), rtol=0, atol=0)
+        self.assertGreater(largest_difference(before.values(), module.parameters()), 0)
 
     def test_file_predicts_as_the_module(self):
         module, loss, make = built("unet")
@@ -587,7 +591,7 @@ class State(unittest.TestCase):
         step = tt.Step(module, loss, torch.optim.SGD(module.parameters(), 0.0))
         batch = make(4)
         state = torch.random.get_rng_state()
-        step(*batch)
+        step.begin(batch)
         self.assertTrue(bool((state == torch.random.get_rng_state()).all()))
         self.assertEqual(modes, [layer.training for layer in module.modules()])
         self.assertEqual(largest_difference(before.values(), module.state_dict().values()), 0)
@@ -1150,6 +1154,11 @@ class InPyTorch(unittest.TestCase):
         with self.assertWarnsRegex(UserWarning, "PyTorch computes the module, because Telar cannot: .*backward|export"):
             self.check(Net(), nn.CrossEntropyLoss(), self.batches(), engine="auto")
 
+    def test_is_chosen_when_the_engine_refuses_the_graph(self):
+        with unittest.mock.patch.object(tt.captures.Capture, "model", side_effect=telar.Error("the shapes do not fit")):
+            with self.assertWarnsRegex(UserWarning, "because Telar cannot: the shapes do not fit"):
+                self.check(nn.Linear(4, 3), nn.CrossEntropyLoss(), self.batches(), engine="auto")
+
     def test_workers_are_one(self):
         for strategy in ("mirrored", "sharded"):
             self.check(Net(), nn.CrossEntropyLoss(), self.batches(), strategy, 2e-5, replicas=2)
@@ -1511,6 +1520,173 @@ class Constructs(unittest.TestCase):
                 error, _ = self.check(construct, strategy="mirrored", replicas=2)
                 if construct.engine == "telar" and not construct.refused:
                     self.assertIsNone(error)
+
+
+class Reads(unittest.TestCase):
+    """Whoever reads the module or the optimizer after a step finds the values of that step."""
+
+    STRATEGIES = (("single", {}), ("mirrored", {"replicas": 2}), ("sharded", {"replicas": 2}), ("pipeline", {"stages": 2}),
+                  ("tensor", {"ways": 2, "split": ["*=columns"]}))
+    X = torch.ones(3, 4)
+
+    def flat(self, tensors):
+        return torch.cat([tensor.detach().flatten().float() for tensor in tensors])
+
+    def of_file(self, thing):
+        file = io.BytesIO()
+        torch.save(thing, file)
+        file.seek(0)
+        return torch.load(file, weights_only=False)
+
+    READS = {
+        "forward": lambda self, net, optimizer, kept: net(self.X), "forward of a layer": lambda self, net, optimizer, kept: net[0](self.X),
+        "compiled forward": lambda self, net, optimizer, kept: kept["compiled"](self.X),
+        "state_dict": lambda self, net, optimizer, kept: self.flat(net.state_dict().values()),
+        "parameters": lambda self, net, optimizer, kept: self.flat(net.parameters()),
+        "buffers": lambda self, net, optimizer, kept: self.flat(net.buffers()),
+        "an attribute": lambda self, net, optimizer, kept: net[3].bias + 0,
+        "deepcopy": lambda self, net, optimizer, kept: self.flat(copy.deepcopy(net).state_dict().values()),
+        "pickle": lambda self, net, optimizer, kept: self.flat(pickle.loads(pickle.dumps(net)).state_dict().values()),
+        "torch.save": lambda self, net, optimizer, kept: self.flat(self.of_file(net).state_dict().values()),
+        "kept references": lambda self, net, optimizer, kept: self.flat(kept["parameters"]),
+        "norm of kept references": lambda self, net, optimizer, kept: torch.stack(torch._foreach_norm(kept["parameters"])),
+        "numpy": lambda self, net, optimizer, kept: torch.from_numpy(net[0].weight.detach().numpy().copy()),
+        "state_dict of the optimizer": lambda self, net, optimizer, kept: self.flat(
+            state[key] for state in optimizer.state_dict()["state"].values() for key in sorted(state)),
+        "state of the optimizer": lambda self, net, optimizer, kept: optimizer.state[net[0].weight]["exp_avg"] + 0,
+        "deepcopy of the optimizer": lambda self, net, optimizer, kept: self.flat(
+            state["exp_avg_sq"] for state in copy.deepcopy(optimizer).state.values()),
+    }
+
+    def pair(self):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 3))
+        return net, torch.optim.Adam(net.parameters(), 0.01, eps=1e-2)
+
+    def batch(self):
+        return torch.randn(6, 4), torch.randint(0, 3, (6,))
+
+    def test_each_way_under_each_strategy(self):
+        for strategy, options in self.STRATEGIES:
+            sides = [self.pair() for _ in range(2)]
+            step = tt.Step(sides[0][0], nn.CrossEntropyLoss(), sides[0][1], strategy=strategy, engine="telar", threads=2, **options)
+            right = eager_step(sides[1][0], nn.CrossEntropyLoss(), sides[1][1])
+            kept = [{"parameters": list(net.parameters()), "compiled": torch.compile(net, backend="eager")} for net, _ in sides]
+            for name, read in self.READS.items():
+                if name == "compiled forward" and strategy != "single":  # PyTorch takes a second for each module
+                    continue
+                with self.subTest(strategy=strategy, read=name):
+                    batch = self.batch()
+                    self.assertAlmostEqual(step(*batch), right(*batch), places=4)
+                    found, expected = (read(self, net, optimizer, held) for (net, optimizer), held in zip(sides, kept))
+                    torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-4)
+                    self.assertIs(type(sides[0][0][0].weight if "optimizer" not in name else nn.Parameter(torch.zeros(1))), nn.Parameter)
+
+    def test_what_reads_memory_otherwise(self):
+        for options in ({"follow": "every step"}, {"follow": "reads"}):
+            net, optimizer = self.pair()
+            kept = net[0].weight.detach().numpy(), net.state_dict() if options["follow"] == "reads" else None
+            step = tt.Step(net, nn.CrossEntropyLoss(), optimizer, engine="telar", **options)
+            for _ in range(3):
+                step(*self.batch())
+                numpy.testing.assert_array_equal(kept[0], step.values()["0.weight"])
+                numpy.testing.assert_array_equal(torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(net[1].running_mean)),
+                                                 step._session.read_state("1.running_mean"))
+        with self.assertRaisesRegex(telar.Error, "must be 'reads' or 'every step'"):
+            tt.Step(net, nn.CrossEntropyLoss(), optimizer, follow="never")
+
+    def test_nobody_holds_what_nobody_uses(self):
+        net, optimizer = self.pair()
+        step = tt.Step(net, nn.CrossEntropyLoss(), optimizer, engine="telar", check=False)
+        for _ in range(2):
+            step(*self.batch())
+        gone = weakref.ref(step), weakref.ref(step._values), weakref.ref(net)
+        del step, optimizer
+        self.assertIsNone(gone[0]())
+        self.assertIsNotNone(gone[1]())  # the module will be read
+        before = net[0].weight.detach().clone()
+        gc.collect()  # an optimizer is a cycle
+        self.assertIsNone(gone[1]())
+        self.assertTrue(bool(torch.isfinite(before).all()))
+        del net
+        self.assertIsNone(gone[2]())
+
+    def test_a_read_while_servers_have_the_values(self):
+        net, optimizer = self.pair()
+        before = net[0].weight.detach().clone()
+
+        class Reading(list):
+            def __iter__(self):
+                for batch in self[:]:
+                    seen.append(net[0].weight.detach().clone())
+                    yield batch
+
+        seen = []
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            tt.fit(net, nn.CrossEntropyLoss(), optimizer, Reading([self.batch()] * 3), progress=False, strategy="sync_ps", workers=2)
+        self.assertEqual(sum("parameter servers have its values" in str(each.message) for each in caught), 1)
+        self.assertEqual(largest_difference(seen, [before] * len(seen)), 0)
+        self.assertGreater(largest_difference([net[0].weight], [before]), 0)
+
+    def test_a_step_that_is_not_finite_leaves_the_last_values(self):
+        net, optimizer = self.pair()
+        step = tt.Step(net, nn.CrossEntropyLoss(), optimizer, engine="telar")
+        step(*self.batch())
+        before = net[0].weight.detach().clone()
+        x, y = self.batch()
+        with self.assertRaisesRegex(telar.Error, "not finite"):
+            step(x * math.nan, y)
+        self.assertEqual(largest_difference([net[0].weight], [before]), 0)
+        step(x, y)
+        self.assertTrue(math.isfinite(float(net[0].weight.detach().sum())))
+
+    def test_workers_that_read_the_module_itself(self):
+        net, optimizer = self.pair()
+        step = tt.Step(net, lambda module, x, y: F.cross_entropy(module(x), y) + 0.1 * net[0].weight.square().sum(), optimizer,
+                       engine="torch", strategy="mirrored", replicas=2)
+        with self.assertRaisesRegex(telar.Error, "while workers compute with copies"):
+            for _ in range(2):
+                step(*self.batch())
+
+
+class Batches(unittest.TestCase):
+    """Batches of more than tensors, in all calls of a Step, and in fit."""
+
+    def test_dicts_of_numpy_in_all_calls(self):
+        for engine, options in (("telar", {}), ("telar", {"strategy": "mirrored", "replicas": 2}), ("torch", {})):
+            with self.subTest(engine=engine, **options):
+                net = Named()
+                loss = lambda net, batch: net(**batch)["loss"]
+                arrays = [{name: value if isinstance(value, bool) else value.numpy() for name, value in batch.items()} for batch in named()]
+                step = tt.Step(net, loss, torch.optim.SGD(net.parameters(), 0.1), engine=engine, **options)
+                for i in range(2):
+                    step(arrays[i])
+                last = named()[2]
+                self.assertAlmostEqual(step.evaluate(arrays[2]), float(loss(net, last)), places=5)
+                inputs = {name: last[name] for name in ("x", "z")}
+                if engine == "torch":
+                    with self.assertRaisesRegex(telar.Error, "call the module"):
+                        step.predict(inputs)
+                else:
+                    torch.testing.assert_close(step.predict(inputs), net(**inputs)["logits"].detach(), rtol=1e-4, atol=1e-5)
+                history = tt.fit(net, loss, torch.optim.SGD(net.parameters(), 0.0), arrays, validation=arrays, progress=False, engine=engine,
+                                 **options)
+                right = sum(float(loss(net, batch)) * len(batch["x"]) for batch in named()) / sum(len(batch["x"]) for batch in named())
+                self.assertAlmostEqual(history[0]["loss"], right, places=5)
+                self.assertAlmostEqual(history[0]["validation_loss"], right, places=5)
+
+    def test_refusals(self):
+        net = Named()
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        step = tt.Step(net, lambda net, batch: net(**batch)["loss"], optimizer)
+        step(named()[0])
+        for call, reason in ((lambda: tt.Step(net, nn.CrossEntropyLoss(), optimizer)(named()[0]), "the last member of the batch is no tensor"),
+                             (lambda: tt.Step(net, nn.CrossEntropyLoss(), optimizer)({"x": 3}, torch.zeros(2)), "not of int"),
+                             (lambda: step.predict({"x": torch.ones(2, 4), "w": torch.ones(2)}), "the batches have no 0.w"),
+                             (lambda: step.evaluate(torch.ones(2, 4)), "another structure")):
+            with self.assertRaisesRegex(telar.Error, reason):
+                call()
 
 
 class LocalSgd(unittest.TestCase):

@@ -5,6 +5,7 @@ returns the module and the losses. The result of Telar must be PyTorch's, or a t
 """
 
 import copy
+import dataclasses
 import functools
 
 import torch
@@ -30,13 +31,19 @@ def construct(function=None, *, refused=None, engine="telar", by_share=False):
 def eager(model, loss, optimizer, clip_norm=None):
     """PyTorch's step."""
 
-    def step(*batch):
-        optimizer.zero_grad()
+    adds_up = False
+
+    def step(*batch, update=True):
+        nonlocal adds_up
+        if not adds_up:
+            optimizer.zero_grad()
         value = loss(model(*batch[:-1]), batch[-1]) if isinstance(loss, nn.Module) else loss(model, *batch)
         value.backward()
-        if clip_norm:
-            nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
-        optimizer.step()
+        adds_up = not update
+        if update:
+            if clip_norm:
+                nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
+            optimizer.step()
         return float(value.detach())
 
     step.sync = lambda: None
@@ -514,6 +521,42 @@ def hook_in_forward(make):
     return looped(make, Net())
 
 
+@construct(engine="torch")
+def gradient_that_is_retained(make):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = mlp()
+
+        def forward(self, x):
+            self.kept = self.layers[0](x)
+            if self.kept.requires_grad:
+                self.kept.retain_grad()
+            return self.layers[1:](self.kept)
+
+    net, found = Net(), []
+    _, losses = looped(make, net, between=lambda step, i: found.append(float(net.kept.grad.norm())))
+    return net, losses + found
+
+
+# Gradients of several batches
+
+
+def accumulated(make, net, given):
+    step = make(net, lambda net, x, y: F.cross_entropy(net(x), y) / 3, torch.optim.Adam(net.parameters(), 0.01, eps=1e-3))
+    return net, [step(*batch, update=i % 3 == 2) for i, batch in enumerate(given)]
+
+
+@construct
+def accumulation(make):
+    return accumulated(make, mlp(nn.BatchNorm1d(6)), batches())
+
+
+@construct(engine="torch")
+def accumulation_by_pytorch(make):
+    return accumulated(make, OddOne(), batches((6, 1, 4)))
+
+
 # Freezing
 
 
@@ -617,7 +660,7 @@ def clamped_by_data_after_sync(make):
     return looped(make, net, between=between)
 
 
-@construct(refused="weight.*sync")
+@construct
 def clamped(make):
     net = mlp()
 
@@ -628,10 +671,130 @@ def clamped(make):
     return looped(make, net, between=between)
 
 
-@construct(refused="weight.*sync")
+@construct
 def clamped_by_data(make):
     net = mlp()
     return looped(make, net, between=lambda step, i: net[0].weight.data.clamp_(-0.2, 0.2))
+
+
+@construct
+def clamped_by_views_that_were_kept(make):
+    net = mlp(nn.BatchNorm1d(6))
+    view, array = net[0].weight.data, net[3].bias.detach().numpy()
+
+    def between(step, i):
+        view.clamp_(-0.2, 0.2)
+        array.clip(-0.1, 0.1, out=array)
+
+    return looped(make, net, between=between)
+
+
+@construct
+def rows_that_change_places(make):
+    net, order = mlp(), torch.tensor([3, 0, 1, 2, 5, 4])
+
+    def between(step, i):
+        net[0].weight.data.copy_(net[0].weight.data[order])
+
+    return looped(make, net, between=between)
+
+
+@construct
+def loaded_in_between(make):
+    net = mlp(nn.BatchNorm1d(6))
+    optimizer = torch.optim.Adam(net.parameters(), 0.01, eps=1e-3)
+    kept = []
+
+    def between(step, i):
+        if i == 4:
+            kept.extend(copy.deepcopy([net.state_dict(), optimizer.state_dict()]))
+        if i == 9:
+            net.load_state_dict(kept[0])
+            optimizer.load_state_dict(kept[1])
+
+    return looped(make, net, optimizer, between=between)
+
+
+@construct
+def state_of_the_optimizer_by_hand(make):
+    net = mlp()
+    optimizer = torch.optim.Adam(net.parameters(), 0.01, eps=1e-3)
+
+    def between(step, i):
+        if i == 5:
+            optimizer.state[net[0].weight]["exp_avg"].mul_(-3)
+        if i == 11:
+            optimizer.state.clear()
+        if i == 15:
+            optimizer.load_state_dict(torch.optim.Adam(net.parameters(), 0.02, eps=1e-3).state_dict())
+
+    return looped(make, net, optimizer, between=between)
+
+
+# Values that follow
+
+
+@construct
+def generator_and_critic(make):
+    """As written for PyTorch: each step reads what the other has trained."""
+    torch.manual_seed(0)
+    generator = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 4))
+    critic = nn.Sequential(nn.Linear(4, 8, bias=False), nn.BatchNorm1d(8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
+    both = nn.Sequential(generator, critic)
+    of_critic = make(critic, lambda net, real, fake: F.softplus(-net(real)).mean() + F.softplus(net(fake)).mean(),
+                     torch.optim.Adam(critic.parameters(), 0.01, eps=1e-3))
+    of_generator = make(both, lambda net, z: F.softplus(-net(z)).mean(), torch.optim.Adam(generator.parameters(), 0.01, eps=1e-3))
+    losses = []
+    for real, _ in batches((6,)):
+        z = torch.randn(6, 2)
+        fake = generator(z).detach()
+        losses += [of_critic(real, fake), of_generator(z), float(F.softplus(critic(real)).detach().mean())]
+    return both, losses
+
+
+@construct
+def moving_average(make):
+    net = mlp(nn.BatchNorm1d(6))
+    average = copy.deepcopy(net)
+    pairs = list(zip(average.parameters(), net.parameters()))  # which are kept
+    found = []
+
+    def between(step, i):
+        with torch.no_grad():
+            for mean, parameter in pairs:
+                mean.lerp_(parameter, 0.1)
+            found.append(float(sum(mean.square().sum() for mean, _ in pairs)))
+
+    _, losses = looped(make, net, between=between)
+    return nn.ModuleList([net, average]), losses + found
+
+
+@construct
+def two_losses_by_turns(make):
+    net = mlp()
+    optimizer = torch.optim.Adam(net.parameters(), 0.01, eps=1e-3)
+    steps = [make(net, loss, optimizer) for loss in (nn.CrossEntropyLoss(), lambda net, x, y: net(x).square().mean())]
+    return net, [steps[i % 2](*batch) for i, batch in enumerate(batches())]
+
+
+@construct
+def momentum_of_keys(make):
+    """A second encoder within the module, moved by `.data`."""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.queries, self.keys = mlp(), mlp().requires_grad_(False)
+
+        def forward(self, x):
+            return self.queries(x) * self.keys(x).tanh()
+
+    net = Net()
+
+    def between(step, i):
+        for key, query in zip(net.keys.parameters(), net.queries.parameters()):
+            key.data = key.data * 0.9 + query.data * 0.1
+
+    return looped(make, net, between=between)
 
 
 @construct
@@ -768,3 +931,64 @@ def layers_that_change_places(make):
         net.chosen = i % 2
 
     return looped(make, net, between=between)
+
+
+# Batches of more than tensors
+
+
+class Named(nn.Module):
+    """Takes its inputs by name, and returns its loss if it is given labels, as those of Hugging Face do."""
+
+    def __init__(self, last=lambda x: x):
+        super().__init__()
+        self.layers, self.scale, self.last = mlp(), nn.Linear(2, 1), last
+
+    def forward(self, x, z=None, labels=None, wide=False):
+        found = {"logits": self.last(self.layers(x) * (2 if wide else self.scale(z)))}
+        return found if labels is None else {"loss": F.cross_entropy(found["logits"], labels), **found}
+
+
+def named(sizes=(6, 4, 5)):
+    return [{"z": torch.randn(len(x), 2), "x": x, "labels": y, "wide": False} for x, y in batches(sizes)]
+
+
+@construct
+def dicts(make):
+    return looped(make, Named(), loss=lambda net, batch: net(**batch)["loss"], given=[(batch,) for batch in named()])
+
+
+@construct(engine="torch")
+def dicts_by_pytorch(make):
+    net = Named(last=lambda x: x if x.shape[0] > 1 else 3 * x)
+    return looped(make, net, loss=lambda net, batch: net(**batch)["loss"], given=[(batch,) for batch in named((6, 1, 4))])
+
+
+@construct
+def dicts_of_two_kinds(make):
+    given = [{**batch, "wide": i % 2 == 0} for i, batch in enumerate(named())]
+    return looped(make, Named(), loss=lambda net, batch: net(**batch)["loss"], given=[(batch,) for batch in given])
+
+
+@dataclasses.dataclass
+class Pair:
+    first: torch.Tensor
+    further: list
+
+
+@construct
+def dataclasses_and_lists(make):
+    given = [(Pair(x, [x.square(), {"y": y}]),) for x, y in batches()]
+    return looped(make, mlp(), loss=lambda net, pair: F.cross_entropy(net(pair.first + pair.further[0]), pair.further[1]["y"]), given=given)
+
+
+@construct
+def inputs_in_a_dict_and_a_target(make):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = mlp()
+
+        def forward(self, inputs):
+            return self.layers(inputs["x"] + inputs["shift"])
+
+    return looped(make, Net(), given=[({"shift": x.flip(0), "x": x}, y) for x, y in batches()])

@@ -30,7 +30,7 @@ class Captured:
 
     inputs: name and element type of each tensor of a batch, in its order; of those that are not used, None.
     host: functions of a batch, by the names of further inputs (telar.torch.host).
-    tensors: the module's parameters and running statistics by name.
+    tensors: the module's parameters and running statistics by name; moving: the names of those that a step changes.
     mean: whether the loss is a mean over the samples, not their sum.
     draws: whether the evaluation has random numbers; training_draws: whether training has.
     same_in_evaluation: whether training and evaluation are the same program.
@@ -44,6 +44,7 @@ class Captured:
     inputs: list
     host: dict
     tensors: dict
+    moving: set
     mean: bool
     draws: bool
     training_draws: bool
@@ -72,7 +73,7 @@ class WithLoss(torch.nn.Module):
 
     def forward(self, *batch):
         if is_criterion(self.loss, len(batch)):
-            *inputs, target = batch
+            inputs, target = inputs_and_target(batch)
             output = self.model(*inputs)
             self.seen.output_is_tensor = isinstance(output, torch.Tensor)
             return self.loss(output, target), first_tensor(output)
@@ -86,6 +87,15 @@ class WithLoss(torch.nn.Module):
             raise Refusal("the loss does not call the module")
         self.seen.output_is_tensor = len(outputs) == 1 and isinstance(outputs[0], torch.Tensor)
         return loss, first_tensor(outputs[0])
+
+
+def inputs_and_target(batch):
+    """What a criterion's module and the criterion itself take of a batch."""
+    *inputs, target = batch
+    if not isinstance(target, torch.Tensor):
+        raise Refusal("the loss is one of (prediction, target), but the last member of the batch is no tensor; give a function of the "
+                      "module and the batch: lambda model, batch: ...")
+    return inputs, target
 
 
 def first_tensor(output):
@@ -182,8 +192,9 @@ class Capture:
         tensors = dict(self.module.named_parameters(remove_duplicate=False))
         tensors |= dict(self.module.named_buffers(remove_duplicate=False))
         held = {name: tensors[name] for name, *_ in described if name in tensors}
+        moving = {name for name, role, *_ in described if role != "fixed" and name in held}
         named = [(name, types.get(name)) for name in self.names]
-        return Captured(built, named, {name: (types[name], host[name]) for name in host}, held, mean,
+        return Captured(built, named, {name: (types[name], host[name]) for name in host}, held, moving, mean,
                         evaluation.random is not None, training.random is not None, self.same_in_evaluation,
                         self.output_is_tensor, training.ignored, self._counted(training.calls),
                         no_evaluation, no_prediction)
@@ -278,7 +289,7 @@ def input_names(loss, count):
         names = ["x", *[f"x{i}" for i in range(2, count)], "label"][:count]
         return names if count > 1 else ["x"]
     try:
-        given = [p.name for p in inspect.signature(loss).parameters.values()
+        given = getattr(loss, "names", None) or [p.name for p in inspect.signature(loss).parameters.values()
                  if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][1:count + 1]
     except ValueError:
         given = []

@@ -119,7 +119,7 @@ def require_own_backward_of_none(model, loss, batch):
         begin_training(whole)
         result, _ = whole(*batch)
     if seen:
-        raise Refusal(f"the module or the loss calls {seen[0]} of a tensor, and a hook is not in a graph")
+        raise Refusal(f"the module or the loss calls {seen[0]} of a tensor, which is not in a graph")
     for function in functions_of(result):
         own = getattr(type(function), "_forward_cls", None)
         if own is None or own.__module__.startswith("torch."):
@@ -130,8 +130,8 @@ def require_own_backward_of_none(model, loss, batch):
 
 @contextlib.contextmanager
 def hooks_noted(seen):
-    """Notes the names of the functions by which hooks of tensors are registered meanwhile."""
-    before = {name: getattr(torch.Tensor, name) for name in ("register_hook", "register_post_accumulate_grad_hook")}
+    """Notes the names of the functions by which hooks of tensors are registered, or gradients kept, meanwhile."""
+    before = {name: getattr(torch.Tensor, name) for name in ("register_hook", "register_post_accumulate_grad_hook", "retain_grad")}
 
     def noting(name, function):
         def register(tensor, *arguments, **keywords):

@@ -17,6 +17,7 @@ from telar.torch.capture import Captured, WithLoss, begin_training, example, fir
 from telar.torch.check import untouched
 from telar.torch.counted import DividedByAll, Meeting, OfAPart
 from telar.torch.fingerprint import hook_of_a_layer
+from telar.torch.following import WORKER
 from telar.torch.own import one_number
 from telar.torch.values import Refusal
 
@@ -55,7 +56,7 @@ class External:
         model = _native.Model.external(type(module).__name__, lambda *call: compute()(*call), described, list(sample or [1]))
         self._predicts = sample is not None
         self._free = [self._new_worker() for _ in range(workers)]
-        self.captured = Captured(model, [], {}, tensors, self.mean, draws=True, training_draws=True, same_in_evaluation=False,
+        self.captured = Captured(model, [], {}, tensors, set(tensors), self.mean, draws=True, training_draws=True, same_in_evaluation=False,
                                  output_is_tensor=False, calls=calls)
 
     def arrays(self, batch):
@@ -160,6 +161,7 @@ class External:
 
     def _compute(self, mode, rows, parameters, result, gradients):
         """Called by each worker on its own thread (telar/graph/ops/external.h)."""
+        WORKER.computes = True
         if self._threads and torch.get_num_threads() != self._threads:
             torch.set_num_threads(self._threads)  # of this thread
         start = max(start for start in list(self._batches) if start <= rows[0])
@@ -177,6 +179,7 @@ class External:
                 torch.from_numpy(result).copy_(found.reshape(-1))
         finally:
             self._free.append(worker)
+            WORKER.computes = False
 
     def _divisors(self, start, rows):
         """What the cross-entropies of a part of a batch are computed under."""

@@ -1,18 +1,16 @@
 """What a module, its parameters and its optimizer carry beside what they compute, and whether it is as it was.
 
 A fingerprint is taken at a capture, and compared before each step. It has the layers and their modes, the hooks of layers,
-parameters and optimizer, what requires a gradient, the parameters of the optimizer's groups, and the versions of all
-values. Its parts differ in how a change is found:
+parameters and optimizer, what requires a gradient, and the parameters of the optimizer's groups. (Values follow in
+telar.torch.following.) Its parts differ in how a change is found:
 
 - What is registered is caught when it happens. PyTorch numbers the handles of hooks of every kind, and tells of each layer,
   parameter and buffer that is set. Only if these counts have moved are the layers walked.
-- Modes, requires_grad and versions are a flag for each layer and two for each tensor, and are compared each time.
+- Modes are a flag for each layer, and are compared each time; requires_grad where somebody has used a tensor since.
 - Numbers that layers have as attributes, such as the rate of a dropout, are compared, too. Whether they matter is then seen
   in the operations.
-- A write through `.data` or a NumPy view raises no version. It is found by a sum over the contents, where `thorough`.
 """
 
-import numpy
 import torch
 from torch.nn.modules import module as modules
 from torch.optim import optimizer as of_optimizers
@@ -48,14 +46,11 @@ class Fingerprint:
         self._model, self._optimizer = model, optimizer
         self._layers = list(model.modules())
         self._parameters = list(model.parameters())
-        self._tensors = dict([*model.named_parameters(), *model.named_buffers()])
-        self._all = list(self._tensors.values())
         self._carried = carried(model, optimizer)
         self._modes, self._gradients = self._modes_now(), self._gradients_now()
         self._places = [(vars(layer), name) for layer in self._layers for name, value in vars(layer).items() if is_a_number(layer, name, value)]
         self._ignored = {}  # numbers of layers that have changed without an effect: how often, by their place
         self.settle()
-        self.note_values()
 
     @property
     def key(self):
@@ -67,13 +62,15 @@ class Fingerprint:
         """Whether all layers were in training mode, or the module was not: then they are put into it (begin_training)."""
         return all(self._modes) or not self._modes[0]
 
-    def is_untouched(self):
-        """Whether nothing that is found at once has changed, modes included: the short way for most steps."""
-        return ([tensor._version for tensor in self._all] == self._versions
-                and [layer.training for layer in self._layers] == self._modes
-                and [parameter.requires_grad for parameter in self._parameters] == self._gradients
+    def is_untouched(self, was_open):
+        """Whether nothing that is found at once has changed, modes included: the short way for most steps.
+
+        was_open: whether a tensor may have been used, and so its requires_grad changed.
+        """
+        return ([layer.training for layer in self._layers] == self._modes
+                and (not was_open or self._gradients_now() == self._gradients)
                 and RemovableHandle.next_id == self._counts[0] and REGISTRATIONS.count == self._counts[1]
-                and len(self._optimizer.param_groups) == len(self._counts[2]) and self._optimizer.state is self._state
+                and len(self._optimizer.param_groups) == len(self._counts[2])
                 and (not self._places or self._numbers_now() == self._numbers))
 
     def is_same(self, with_modes=True):
@@ -106,23 +103,6 @@ class Fingerprint:
         self._counts = self._counts_now()
         self._numbers = self._numbers_now()
 
-    def note_values(self):
-        """Takes the values as they are."""
-        self.note_versions()
-        self._sums = self._sums_now()
-
-    def note_versions(self):
-        """The same, where nobody asks for contents later."""
-        self._versions, self._state = self._versions_now(), self._optimizer.state
-
-    def written(self, thorough=False):
-        """The name of a tensor that was written since note_values(), or None. thorough: whether the contents are compared."""
-        if self._versions_now() != self._versions:
-            return self._first_other(self._versions, self._versions_now())
-        if self._optimizer.state is not self._state:
-            return "the optimizer's state"
-        return self._first_other(self._sums, self._sums_now()) if thorough else None
-
     def _modes_now(self):
         return [layer.training for layer in self._layers]
 
@@ -130,19 +110,11 @@ class Fingerprint:
         return [attributes.get(name) for attributes, name in self._places]
 
     def _gradients_now(self):
-        return [parameter.requires_grad for parameter in self._parameters]
-
-    def _versions_now(self):
-        return [tensor._version for tensor in self._all]
-
-    def _sums_now(self):
-        return [content_sum(tensor) for tensor in self._all]
+        with torch._C.DisableTorchFunctionSubclass():
+            return [parameter.requires_grad for parameter in self._parameters]
 
     def _counts_now(self):
         return RemovableHandle.next_id, REGISTRATIONS.count, [len(group["params"]) for group in self._optimizer.param_groups]
-
-    def _first_other(self, before, now):
-        return next((f"'{name}'" for name, a, b in zip(self._tensors, before, now) if a != b), None)
 
 
 def is_a_number(layer, name, value):
@@ -150,13 +122,6 @@ def is_a_number(layer, name, value):
     if name == "training" or name.startswith("_"):
         return False
     return isinstance(value, float) or (isinstance(value, (bool, int, str)) and not type(layer).__module__.startswith("torch."))
-
-
-def content_sum(tensor):
-    """A number that changes with the contents of a tensor, whatever they are: a NaN has one, too."""
-    data = tensor.detach()
-    words = data.reshape(-1).contiguous().view(torch.uint8 if data.element_size() < 4 else torch.int32)
-    return int(words.cpu().numpy().sum(dtype=numpy.int64))  # by this thread: PyTorch's sum would wake a team
 
 
 def carried(model, optimizer):

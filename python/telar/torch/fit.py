@@ -12,6 +12,8 @@ from telar.refusal import Refusal
 from telar.torch.counted import weight_of
 from telar.torch.notes import Notes
 from telar.torch.step import Step
+from telar.torch.structure import flattened
+from telar.torch.values import samples_of
 
 
 def fit(model, /, loss, optimizer, loader, *, epochs=1, validation=None, scheduler=None, output=None, resume=False,
@@ -94,7 +96,7 @@ class _Run:
             step.epoch(batches, self._length(), native.epoch, done)
         else:
             for batch in itertools.islice(batches, native.step_in_epoch, None):
-                done(len(batch[0]), step(*batch))
+                done(samples_of(flattened(batch)[0]), step(*batch))
                 ends = hasattr(self.loader, "__len__") and native.step_in_epoch == len(self.loader)
                 if checkpoint_steps and native.step % checkpoint_steps == 0 and not ends:
                     self._save(at_begin)
@@ -147,10 +149,11 @@ def _evaluated(step, loader):
     """The mean loss over a loader's samples, or over what the loss counts of them, however they are divided into batches."""
     total, whole = 0.0, 0.0
     for batch in _batches(loader):
-        weight = weight_of(step.loss, batch) if step.loss_is_mean else 1
+        tensors, _ = flattened(batch)
+        weight = weight_of(step.loss, tensors) if step.loss_is_mean else 1
         if weight:  # otherwise nothing counts, and the loss is no number
             total += step.evaluate(*batch) * weight
-        whole += weight if step.loss_is_mean else len(batch[0])
+        whole += weight if step.loss_is_mean else len(tensors[0])
     return total / whole if whole else float("nan")
 
 

@@ -9,6 +9,7 @@ import hashlib
 import torch
 
 from telar.torch.program import changes_numbers, is_size, needed_until
+from telar.torch.values import samples_of
 
 
 class HostValue:
@@ -63,13 +64,13 @@ class HostFunction:
 
     def __call__(self, batch):
         """The value for a batch, or None if a tensor that it needs is not given."""
-        if any(position >= len(batch) for position in self.positions.values()):
+        if any(position >= len(batch) or batch[position] is None for position in self.positions.values()):
             return None
         arguments = [self._argument(n.name, batch) for n in self.graph.nodes if n.op == "placeholder"]
         with torch.no_grad():
             value = self.module(*arguments)
             if self.then is not None:
-                value = self.then(value, len(batch[0]))
+                value = self.then(value, samples_of(batch))
         return value.float() if value.dtype == torch.bool else value
 
     def _text(self):
@@ -97,7 +98,7 @@ class HostFunction:
     def _argument(self, name, batch):
         if name in self.extents:
             expression = self.extents[name]
-            number = expression.subs(dict.fromkeys(expression.free_symbols, len(batch[0])))
+            number = expression.subs(dict.fromkeys(expression.free_symbols, samples_of(batch)))
             return int(number) if number.is_Integer else float(number)
         tensor = batch[self.positions[name]].detach() if name in self.positions else self.held[name]
         return tensor if self.is_pure else tensor.clone()

@@ -168,19 +168,26 @@ class PyTorchsUpdate:
             raise Refusal(f"Telar has no optimizer {type(optimizer).__name__}, which computes the loss several times in a step")
 
     @torch.no_grad()
-    def make(self, gradients):
-        """gradients: pairs (parameter, its gradient), in the order in which backward finds them; others have none."""
+    def make(self, gradients, goes_on, update):
+        """gradients: pairs (parameter, its gradient), in the order in which backward finds them; others have none.
+
+        goes_on: whether they are added to those that there are; update: whether the optimizer makes its step now.
+        """
         own = {parameter for group in self._optimizer.param_groups for parameter in group["params"]}
-        self._optimizer.zero_grad()
+        if not goes_on:
+            self._optimizer.zero_grad()
         for parameter, gradient in gradients:
             before, after = (getattr(parameter, kind) or {} for kind in HOOKS_OF_PARAMETERS)
             for hook in list(before.values()):
                 changed = hook(gradient)
                 gradient = gradient if changed is None else changed
             # Nobody has set to zero what is of another optimizer.
-            parameter.grad = gradient if parameter in own or parameter.grad is None else parameter.grad + gradient
+            alone = parameter.grad is None or (parameter in own and not goes_on)
+            parameter.grad = gradient if alone else parameter.grad + gradient
             for hook in list(after.values()):
                 hook(parameter)
+        if not update:
+            return
         if self._clip_norm:
             torch.nn.utils.clip_grad_norm_([parameter for parameter, _ in gradients], self._clip_norm)
         with torch.enable_grad():

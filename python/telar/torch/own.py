@@ -17,16 +17,19 @@ class Own:
         self._whole, self._optimizer = WithLoss(model, loss), optimizer
         self._clip_norm, self._threads = clip_norm, threads
 
-    def step(self, batch, number):
-        """Makes a step; its loss before it. number: of the step, for errors."""
+    def step(self, batch, number, goes_on, update):
+        """Makes a step; its loss before it. number: of the step, for errors; goes_on, update: as PyTorchsUpdate.make() has them."""
         with threads_of(self._threads):
-            self._optimizer.zero_grad()
+            if not goes_on:
+                self._optimizer.zero_grad()
             with torch.enable_grad():
                 result = one_number(self._whole(*batch)[0])
             loss = float(result.detach())
             if not math.isfinite(loss):
                 raise not_finite(number, loss, "")
             result.backward()
+            if not update:
+                return loss
             if self._clip_norm:
                 torch.nn.utils.clip_grad_norm_(self._whole.model.parameters(), self._clip_norm)
             gradients = [p.grad for group in self._optimizer.param_groups for p in group["params"] if p.grad is not None]

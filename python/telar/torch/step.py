@@ -3,30 +3,22 @@
 import contextlib
 import functools
 import math
-import os
-import warnings
 
 import numpy
 import torch
 
 from telar import _native
-from telar.loaded import as_input
 from telar.refusal import checked_options, not_finite
 from telar.torch import optimizers
-from telar.torch.capture import Capture
-from telar.torch.check import require_equal, require_nothing_attached, require_own_backward_of_none, require_unchanged
+from telar.torch.captures import Captures, arrays_of, is_power_of_two
+from telar.torch.check import require_unchanged
 from telar.torch.external import External
-from telar.torch.fingerprint import HOOKS_OF_PARAMETERS, Fingerprint, hooks_of
-from telar.torch.own import Own
-from telar.torch.recording import Recording
-from telar.torch.values import Refusal
-
-MOST_CAPTURES = 16  # of a module that is frozen by turns, or whose batches have several lengths
-OF_A_CAPTURE = ("_captured", "_programs", "_recording", "_external", "_session", "_fingerprint", "_update", "_one_is_checked", "_forms",
-                "_trained")
+from telar.torch.following import numbers, write_all
+from telar.torch.structure import flattened, placed, with_tensors
+from telar.torch.values import Refusal, samples_of
 
 
-class Step:
+class Step(Captures):
     """Makes the steps of a training loop: forward, loss, backward, and the optimizer's step, in parallel.
 
         step = telar.torch.Step(model, nn.CrossEntropyLoss(), optimizer, strategy="mirrored", replicas=2)
@@ -37,9 +29,10 @@ class Step:
     The module is captured at the first batch, for batches of any size, and its loss and gradients of that batch
     are compared with PyTorch's. What Telar cannot train as it is raises telar.Error with the reason.
 
-    model: the module. It keeps its values until sync().
+    model: the module. It has the values of the last step whenever they are read.
     loss: a criterion, called with the prediction and the last tensor of the batch, as is a function that takes only two; or
         a function of the module and the batch that returns one number: `lambda model, a, b, y: ...`.
+        A batch may be of dicts, lists, dataclasses and NumPy arrays, too.
     optimizer: torch.optim's SGD, Adam, AdamW, RMSprop or Adagrad. Its learning rate is read at each step. Any other one, and
         one with hooks, makes the updates itself, of gradients that Telar computes; a warning says so.
     strategy: a name of telar.strategies(); its options follow as keywords, `replicas=2`. The workers of strategies with
@@ -48,17 +41,20 @@ class Step:
     clip_norm: the greatest norm of the gradient, as torch.nn.utils.clip_grad_norm_ has it.
     precision: "f32", or "bf16" for products and convolutions.
     check: whether the first batch is compared with PyTorch.
+    follow: when the module and the optimizer get their new values: "reads", before PyTorch uses one of their tensors; "every step",
+        for what reads their memory past PyTorch.
     engine: what computes the module. "telar" refuses what it cannot train as it is; "torch" is PyTorch itself, in each worker,
         under strategies whose workers share batches; "auto" takes the first, or the second with a warning that says why.
     """
 
     def __init__(self, model, /, loss, optimizer, *, strategy="single", threads=0, clip_norm=None, precision="f32",
-                 seed=0, check=True, engine="auto", servers=1,
-                 **options):
+                 seed=0, check=True, engine="auto", servers=1, follow="reads", **options):
         options = checked_options(strategy, precision, options)
         if engine not in ("auto", "telar", "torch"):
             raise Refusal(f"the engine is '{engine}'; it must be auto, telar or torch")
-        self.model, self.loss, self.optimizer, self.engine = model, loss, optimizer, engine
+        if follow not in ("reads", "every step"):
+            raise Refusal(f"follow is '{follow}'; it must be 'reads' or 'every step'")
+        self.model, self.loss, self.optimizer, self.engine, self.follow = model, loss, optimizer, engine, follow
         self.strategy, self.options = strategy, options
         self._threads, self._clip_norm, self._bf16, self._seed = threads, clip_norm or 0.0, precision == "bf16", seed
         self._check, self._servers = check, servers
@@ -68,53 +64,61 @@ class Step:
         self._pytorch_updates = None  # why
         self._groups = self._rates = self._option_keys = self._options_at_first = None
         self._calls = 0
+        self._goes_on = False  # whether the next gradients are added to those that there are
         self._step = 0
-        self._samples = self._evaluated = 0
+        self._samples = self._drawn = 0
+        self._given = None  # the structure of the last batch, if it is more than tensors
         self._shapes = None  # of the last batch
-        self._unwritten = 0  # steps whose values are not in the module
         self._last = None  # the last batch, with which sync() compares
 
-    def __call__(self, *batch):
-        """Makes one step. Returns the loss of the batch, before the step."""
+    def __call__(self, *batch, update=True):
+        """Makes one step. Returns the loss of the batch, before the step.
+
+        update: False adds the gradients of this batch to those of the next one, as backward() without a step of the optimizer;
+        PyTorch's own optimizer makes the updates then.
+        """
         if _native.uses_servers(self.strategy):
             raise Refusal(f"the workers of the strategy {self.strategy} make steps of their own, not those of a loop; use telar.torch.fit, "
                           "or `telar train` with the model's file")
+        batch, self._given = flattened(batch)
         self._follow(batch)
+        if not update and self._own is None and self._update is None:
+            self._let_pytorch_update_after("the gradients of several batches are added up (update=False)", batch)
         self._require_known_modes()
         size, step = len(batch[0]), self._step + 1
         if self._own is not None:
-            loss = self._own.step(batch, step)
+            loss = self._own.step(self._structured(batch), step, self._goes_on, update)
         else:
-            loss = self._trained_on(batch, step)
-        self._step = step
+            loss = self._trained_on(batch, step, update)
+        self._step, self._goes_on = step, not update
         self._calls += 1
         self._samples += size
         self._last = batch
         self.optimizer._opt_called = True  # schedulers warn otherwise
         return loss
 
-    def _trained_on(self, batch, step):
+    def _trained_on(self, batch, step, update):
         """Makes a step by the session. Returns the loss of the batch, before the step."""
         if is_power_of_two(self._calls):
             self._require_same_operations()
         rate = self._rates.now(self.optimizer) if self._update is None else 0.0
         size = len(batch[0])
         samples = numpy.arange(self._samples, self._samples + size)
+        with self._values.lock:
+            if self._update is not None:
+                self._take_module()
+            sums, finite = self._computed(batch, lambda arrays: self._session.train(
+                arrays, samples, rate, step, 0, 0 if self._captured.mean else 1))
+            divisor = size if self._captured.mean else 1
+            loss = sums[0] / divisor
+            if not finite:
+                if math.isfinite(loss):
+                    self._values.forget()
+                    self._take_module()
+                raise not_finite(step, loss, "those of the module")
+            self._values.step_done(step)
         if self._update is not None:
-            self._write_session()
-        sums, finite = self._computed(batch, lambda arrays: self._session.train(
-            arrays, samples, rate, step, 0, 0 if self._captured.mean else 1))
-        divisor = size if self._captured.mean else 1
-        loss = sums[0] / divisor
-        if not finite:
-            if math.isfinite(loss):
-                self.load()
-            raise not_finite(step, loss, "those of the module")
-        self._unwritten += 1
-        if self._update is not None:
-            self._write_module()  # the statistics
-            self._update.make(self._gradients(divisor))
-            self._fingerprint.note_versions()
+            self._update.make(self._gradients(divisor), self._goes_on, update)
         return loss
 
     # For telar.torch.fit:
@@ -125,13 +129,13 @@ class Step:
 
     def begin(self, batch):
         """Captures the module, from this batch, before its first step."""
+        batch, self._given = flattened(batch)
         self._begin(batch)
 
     def counts(self):
         """How many steps the optimizer has made, the samples of this object's, and the counters of batch norms by their names."""
-        counted = {} if self._captured is None else self._captured.calls
-        return self._step, self._samples, {name: int(buffer) + counted.get(name, 0) * self._unwritten
-                                           for name, buffer in self.model.named_buffers() if name.endswith("num_batches_tracked")}
+        return self._step, self._samples, {name: int(buffer) for name, buffer in self.model.named_buffers()
+                                           if name.endswith("num_batches_tracked")}
 
     def restore(self, load, step, samples, counters):
         """Continues from a state that load(session) loads, with these counts."""
@@ -140,16 +144,12 @@ class Step:
         for name, buffer in self.model.named_buffers():
             if name in counters:
                 buffer.fill_(counters[name])
-        if self._fingerprint is not None:
-            self._fingerprint.note_values()
 
     def take(self, load):
         """Takes the state that load(session) loads, as the module has it then, too."""
         with self._whole_state():
             load(self._session)
-            if self._fingerprint is not None:
-                self._write_module()
-                self._fingerprint.note_values()
+            self._values.changed(self._step)
 
     def change(self, function):
         """Calls function(session), which has the whole state."""
@@ -167,14 +167,14 @@ class Step:
                           f"{self._pytorch_updates or optimizers.reason_for_pytorch(self.optimizer, {})}")
         own, self._own = self._own, None
         self._trained = self._names_of_trained()
-        self._external = External(self.model, self.loss, self._example, self._trained, 1, self._threads)
+        self._external = External(self.model, self._whole_loss(), self._example, self._trained, 1, self._threads)
         self._captured = self._external.captured
         self._take_options()
-        self._session = self._new_session(len(self._example[0]))
-        self._write_session()
+        self._new_session(len(self._example[0]))
+        self._values.take_all()
         try:
             yield
-            self._write_module()
+            self._values.catch_up(with_state=True)
         finally:
             self._forget_capture()
             self._own = own
@@ -197,7 +197,6 @@ class Step:
         0. done(samples, loss): called after each step, with the mean loss or the sum, as the loss is.
         """
         self._require_known_modes()
-        self._unwritten += 1
         if not self._captured.mean:
             raise Refusal(f"the loss is a sum over the samples; for the strategy {self.strategy} it must be their mean")
         arrays = self._external.arrays if self._external else functools.partial(arrays_of, self._captured)
@@ -208,6 +207,9 @@ class Step:
             batch = next(batches, None)
             if batch is None:
                 raise Refusal(f"the loader has ended before its {steps} batches")
+            batch, structure = flattened(batch)
+            if structure != self._given:
+                raise Refusal("a batch has another structure than the first one")
             self._last = batch
             return arrays(batch)
 
@@ -218,17 +220,27 @@ class Step:
             if done is not None:
                 done(samples, sums[0] / samples)
 
+        self._take_changes(self._example)
         self._session.updates = self._step
+        self._values.is_away = True
         try:
             self._session.epoch(steps, following, self._rates.now(self.optimizer), number, completed)
         finally:
             self._step = self._session.updates
+            self._values.end_epoch(self._step)
 
     def evaluate(self, *batch):
         """The loss of a batch in evaluation mode, by the current values."""
         self._require_begun()
         if self._own is not None:
-            return self._own.evaluate(batch)
+            return self._own.evaluate(with_tensors(batch))
+        batch, structure = flattened(batch)
+        if structure != self._given:
+            raise Refusal("the batch has another structure than those of the steps")
+        return self._evaluated(batch)
+
+    def _evaluated(self, batch):
+        """The same of the tensors of a batch."""
         if self._captured.no_evaluation:
             raise Refusal(f"the loss cannot be computed in evaluation mode: {self._captured.no_evaluation}")
         ids = self._ids_of_noise(batch)
@@ -238,12 +250,15 @@ class Step:
     def predict(self, *inputs):
         """The module's output in evaluation mode, by the current values."""
         self._require_begun()
+        if (self._own or self._external) and flattened(inputs)[1] is not None:
+            raise Refusal("PyTorch computes the module, and a Step does not know how the loss gives it what is no tensor; call the module")
         if self._own is not None:
-            return self._own.predict(inputs)
+            return self._own.predict(flattened(inputs)[0])
         if self._external:
             self._external.require_prediction()
         if self._captured.no_prediction:
             raise Refusal(f"the module's output cannot be computed: {self._captured.no_prediction}")
+        inputs = placed(inputs, self._given)
         return torch.from_numpy(self._session.predict(self._arrays(inputs), **self._ids_of_noise(inputs)))
 
     def outputs(self, *batch):
@@ -251,7 +266,8 @@ class Step:
 
         For a module that computes the same in training and in evaluation, and whose output is one tensor.
         """
-        self._follow(batch)
+        tensors, self._given = flattened(batch)
+        self._follow(tensors)
         if self._own is not None:
             raise Refusal("PyTorch computes the module, and a Step gives no outputs then; compute this in an evaluation")
         if not self._captured.output_is_tensor:
@@ -259,74 +275,47 @@ class Step:
         if not self._captured.same_in_evaluation:
             raise Refusal("the module computes something else in training than in evaluation, as dropout and batch norm do, and a "
                           "Step gives no outputs of training; compute this in an evaluation")
-        return self.predict(*batch).to(batch[0].device)
+        return self.predict(*batch).to(tensors[0].device)
 
     def sync(self):
-        """Writes parameters, running statistics and the optimizer's state into the module and the optimizer."""
+        """Writes parameters, running statistics and the optimizer's state into the module and the optimizer, and checks the capture.
+
+        The values are there without it, too, whenever PyTorch reads them; but not for what reads memory otherwise.
+        """
         if self._session is None:
             return
-        self._take_written_values(thorough=True)
-        if self._unwritten:
-            self._write_module()
-        self._fingerprint.note_values()
+        if self._update is None:
+            self._values.take_changes(with_state=False)
+        self._values.catch_up(with_state=True)
+        self._require_begun()
         if self._recording is None or self._last is None or not self._is_as_captured(self._last):
             return  # in the last case, the next step captures the module again
         self._require_same_operations()
         if not self._captured.no_evaluation:
-            require_unchanged(self._captured, self.model, self.loss, self._last, self.evaluate(*self._last), self._bf16)
-            self._fingerprint.note_values()
+            require_unchanged(self._captured, self.model, self._whole_loss(), self._last, self._evaluated(self._last), self._bf16)
 
     def _require_same_operations(self):
         if self._recording is not None:
+            self._values.catch_up()
             self._recording.require_same()
-            self._fingerprint.note_values()
             self._fingerprint.settle()
 
     def load(self):
-        """Takes the values of the module and of the optimizer, if they were changed since the last sync().
+        """Takes the values of the module and of the optimizer, as a step does by itself where PyTorch has written them.
 
         Before the first step there is nothing to do: it begins with these values.
         """
         if self._session is None:
             return
+        self._values.catch_up(with_state=True)
+        self._take_module()
+        self._count_steps()
+
+    def _take_module(self):
         if self._update is None:
-            self._step = optimizers.steps_of(self.optimizer) or self._step
-        self._write_session()
-        self._fingerprint.note_values()
-
-    def _write_module(self):
-        """Writes what the session has into the module and the optimizer."""
-        slots, updated = {}, self._updated() if self._update is None else set()
-        with torch.no_grad():
-            for parameter, slot in self._session.state_names:
-                tensor = self._captured.tensors.get(parameter)
-                if tensor is None or (self._update is not None and parameter in self._trained):
-                    continue
-                values = self._session.read_state(parameter, slot)
-                if slot:
-                    slots.setdefault(parameter, {})[slot] = values
-                else:
-                    tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
-            for parameter in updated:
-                optimizers.set_state(self.optimizer, self._captured.tensors[parameter], slots.get(parameter, {}),
-                                     self._step)
-            buffers = dict(self.model.named_buffers())
-            for name, count in self._captured.calls.items():
-                buffers[name].add_(count * self._unwritten)
-        self._unwritten = 0
-
-    def _write_session(self):
-        """Writes what the module and the optimizer have into the session."""
-        slots = {} if self._update is not None else optimizers.form_of(self.optimizer).slots
-        for parameter, slot in self._session.state_names:
-            tensor = self._captured.tensors.get(parameter)
-            if tensor is None:
-                continue
-            if slot:
-                state = self.optimizer.state.get(tensor, {}).get(slots[slot])
-                tensor = torch.zeros_like(tensor) if state is None else state
-            self._session.write_state(parameter, slot, numbers(tensor))
-        self._unwritten = 0
+            self._values.take_all()
+        else:
+            write_all(self._session, self._captured.tensors)
 
     def _gradients(self, divisor):
         """The pairs (parameter, its gradient of the last batch), the last parameter first. divisor: of the session's sums."""
@@ -336,7 +325,7 @@ class Step:
             yield held[name], gradient.reshape(held[name].shape).to(held[name].device)
 
     def values(self):
-        """The current values of the parameters by their names, as arrays; the module keeps its own until sync()."""
+        """The current values of the parameters by their names, as arrays, without changing the module."""
         self._require_begun()
         if self._own is not None or self._update is not None:
             trained = self._names_of_trained()
@@ -358,235 +347,17 @@ class Step:
         values = {name: self._session.read_state(name) for name, _, _ in self._captured.model.parameters}
         self._captured.model.write(str(path), values)
 
-    def _names_of_trained(self):
-        """The names of the parameters that the optimizer changes, or whose hooks see a gradient."""
-        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        return {name for name, p in self.model.named_parameters()
-                if p.requires_grad and (id(p) in held or any(hooks_of(p, HOOKS_OF_PARAMETERS)))}
-
-    def _updated(self):
-        """Those of them of which the loss depends."""
-        return self._trained & {name for name, _, is_trained in self._captured.model.parameters if is_trained}
-
-    def _follow(self, batch):
-        """Captures the module if it carries something else than at its capture, and takes values that were written by hand."""
-        if self._own is not None:
-            return
-        if self._session is None:
-            self._begin(batch)
-            return
-        shapes = [tensor.shape for tensor in batch]
-        if self._update is None and (is_power_of_two(self._calls) or self._unwritten == 0):
-            self._take_written_values(thorough=True)
-        if self._shapes != shapes or not self._fingerprint.is_untouched():
-            if self._update is None:
-                self._take_written_values(thorough=False)
-            if not self._is_as_captured(batch):
-                self._capture_again(batch)
-            self._shapes = shapes
-        if self._update is None and self._own is None:
-            reason = self._changed_options()
-            if reason is not None:
-                self._write_module()
-                self._let_pytorch_update(reason)
-                self._session = self._new_session(len(batch[0]))
-        if shapes[0][0] == 1 and not self._one_is_checked and self._external is None and self._own is None:
-            self._check_one_sample(batch)
-
-    def _take_written_values(self, thorough):
-        """Takes what somebody wrote into the module since it had the values of the session. thorough: as Fingerprint has it."""
-        written = self._fingerprint.written(thorough)
-        if written is None:
-            return
-        if self._unwritten:
-            raise Refusal(f"{written} of the module was changed, but the module did not have the values of the last step; call sync() "
-                          "before such a change, or load() after one that replaces all values")
-        self.load()
-
-    def _is_as_captured(self, batch):
-        """Whether the module and such a batch are what was captured."""
-        if self._forms is not None and forms_of(batch) != self._forms:
-            return False
-        if not self._fingerprint.is_same(self._modes_matter()):
-            return False
-        if not self._fingerprint.numbers_differ():
-            return True
-        if self._recording is None:
-            return False
-        try:
-            self._require_same_operations()
-        except Refusal:
-            return False
-        self._fingerprint.ignore_numbers()
-        return True
-
-    def _capture_again(self, batch):
-        """Another capture for what the module carries now; an earlier one, if it was the same."""
-        if self._unwritten:
-            self._write_module()
-        before = {name: getattr(self, name) for name in OF_A_CAPTURE}
-        self._parked[self._forms, self._fingerprint.key] = before
-        parked = self._parked.get((forms_of(batch), Fingerprint(self.model, self.optimizer).key))
-        try:
-            if parked is not None:
-                self._put(parked)
-                self.load()
-            elif len(self._parked) < MOST_CAPTURES:
-                self._forget_capture()
-                self._begin(batch)
-                if self._own is not None:
-                    self._own.evaluate(batch)  # which fails if the batch is wrong
-            else:
-                self._let_pytorch_compute_after(Refusal(
-                    f"the module was captured {MOST_CAPTURES} times, for other modes, parameters, numbers, or extents of the batch than "
-                    "axis 0"), batch)
-        except Exception as error:
-            self._own = None
-            self._put(before)
-            if isinstance(error, _native.Error) or forms_of(batch) == self._forms:
-                raise
-            raise Refusal(f"a batch of {forms_of(batch)} cannot be computed, and the first had {self._forms}: "
-                          f"{error}") from error
-
-    def _put(self, parts):
-        for name, value in parts.items():
-            setattr(self, name, value)
-
-    def _forget_capture(self):
-        for name in OF_A_CAPTURE:
-            setattr(self, name, None)
-
-    def _modes_matter(self):
-        return not (self._captured.same_in_evaluation and self._fingerprint.is_of_one_mode)
-
-    def _check_one_sample(self, batch):
-        """PyTorch's export takes every number of samples for more than one."""
-        if self._unwritten:
-            self._write_module()
-            self._fingerprint.note_values()
-        try:
-            require_equal(self._programs, batch, arrays_of, self._threads)
-        except ValueError:
-            pass  # a batch norm has a single value in a channel, which the step refuses
-        except Refusal as reason:
-            self._let_pytorch_compute_after(Refusal(f"the module computes something else for a single sample: {reason}"), batch)
-        self._one_is_checked = True
-
-    def _let_pytorch_compute_after(self, reason, batch):
-        """From now on, although Telar could compute the module before."""
-        if self.engine == "telar" or not _native.shares_batches(self.strategy):
-            raise reason
-        self._forget_capture()
-        self._let_pytorch_compute(batch, reason)
-        if self._own is None:
-            self._make_session(batch)
-
-    def _begin(self, batch):
-        self._trained = self._names_of_trained()
-        if not self._trained:
-            raise Refusal("the optimizer has no parameter of the module that requires a gradient")
-        self._example = batch
-        if self.engine != "torch":
-            try:
-                self._capture(batch)
-            except Refusal as reason:
-                if self.engine == "telar" or not _native.shares_batches(self.strategy):
-                    raise
-                self._let_pytorch_compute(batch, reason)
-        else:
-            self._let_pytorch_compute(batch)
-        if self._own is None:
-            self._make_session(batch)
-
-    def _make_session(self, batch):
-        self._take_options()
-        self._session = self._new_session(len(batch[0]))
-        if self._step or self._calls:
-            self.load()
-
-    def _take_options(self):
-        """Reads what the optimizer is: one that Telar has, or PyTorch's own."""
-        updated = self._updated()
-        named = {name: p for name, p in self.model.named_parameters() if name in updated}
-        reason = self._pytorch_updates or optimizers.reason_for_pytorch(self.optimizer, named)
-        if reason is None:
-            self._groups = optimizers.groups_of(self.optimizer)
-            self._option_keys = optimizers.option_keys(self.optimizer)
-            self._options_at_first = optimizers.raw_options(self.optimizer, self._option_keys)
-            self._rates = optimizers.Rates(self._groups)
-            self._step = optimizers.steps_of(self.optimizer) or self._step
-        else:
-            self._let_pytorch_update(reason)
-
-    def _changed_options(self):
-        """Why Telar's optimizer cannot make this step, or None."""
-        try:
-            if optimizers.raw_options(self.optimizer, self._option_keys) != self._options_at_first:
-                return ("an option of the optimizer has changed since the Step was made, as the momentum does under OneCycleLR "
-                        "without cycle_momentum=False; Telar's optimizer keeps its options, only the learning rate is read")
-            self._rates.now(self.optimizer)
-        except Refusal as reason:
-            return str(reason)
-        return None
-
-    def _let_pytorch_update(self, reason):
-        if self.engine == "telar" or _native.uses_servers(self.strategy):
-            raise Refusal(reason)
-        if _native.trains_alone(self.strategy, self.options):
-            raise Refusal(f"{reason}; and PyTorch has one optimizer, but each replica of {self.strategy} needs its own")
-        if self._pytorch_updates is None and self.engine == "auto":
-            warnings.warn(f"PyTorch's own optimizer makes the updates, of Telar's gradients: {reason}", stacklevel=5)
-        self._pytorch_updates = reason
-        self._update = optimizers.PyTorchsUpdate(self.optimizer, self._clip_norm)
-
-    def _let_pytorch_compute(self, batch, reason=None):
-        if reason is not None:
-            warnings.warn(f"PyTorch computes the module, because Telar cannot: {reason}", stacklevel=5)
-        if self._bf16:
-            raise Refusal("PyTorch computes the module, so its precision is PyTorch's; use torch.autocast in the module")
-        workers = _native.workers(self.strategy, self.options)
-        if workers == 1 and not _native.uses_servers(self.strategy):
-            self._own = Own(self.model, self.loss, self.optimizer, self._clip_norm, self._threads)
-            return
-        if _native.uses_servers(self.strategy):
-            workers = max(2, workers)  # each has its own part of the samples
-        threads = max(1, (self._threads or len(os.sched_getaffinity(0))) // workers)
-        self._external = External(self.model, self.loss, batch, self._names_of_trained(), workers, threads)
-        self._captured, self._trained = self._external.captured, self._names_of_trained()
-        self._fingerprint = Fingerprint(self.model, self.optimizer)
-
-    def _new_session(self, size):
-        """For batches of about this size. The parameters have the values of the capture."""
-        if self._update is not None:
-            return _native.Session(self._captured.model, size, "sgd", {}, self.strategy, self.options, 0.0, self._bf16, self._threads,
-                                   self._seed, [], self._servers)
-        name = optimizers.form_of(self.optimizer).name
-        held, trained = self._captured.tensors, self._updated()
-        groups = [([parameter for parameter in trained if id(held[parameter]) in group.members], group.options, multiple)
-                  for group, multiple in zip(self._groups, self._rates.multiples)]
-        return _native.Session(self._captured.model, size, name, self._groups[0].options, self.strategy, self.options,
-                               self._clip_norm, self._bf16, self._threads, self._seed, groups, self._servers)
-
-    def _capture(self, batch):
-        require_nothing_attached(self.model)
-        programs = Capture(self.model, self.loss, batch, self._trained, _native.uses_servers(self.strategy))
-        captured = programs.model()
-        recording = None
-        if self._check:
-            require_equal(programs, batch, arrays_of, self._threads)
-        require_own_backward_of_none(self.model, self.loss, batch)
-        if self._check:
-            recording = Recording(self.model, self.loss, programs.batch)
-        self._captured, self._programs, self._recording = captured, programs, recording
-        self._fingerprint = Fingerprint(self.model, self.optimizer)
-        self._one_is_checked, self._forms = len(batch[0]) == 1, forms_of(batch)
-
     def _ids_of_noise(self, batch):
         """Other ids than in all evaluations before, by which evaluation draws its numbers, if it draws any."""
         if not self._captured.draws or self._external:
             return {}
-        self._evaluated += len(batch[0])
-        return {"samples": numpy.arange(self._evaluated - len(batch[0]), self._evaluated)}
+        size = samples_of(batch)
+        self._drawn += size
+        return {"samples": numpy.arange(self._drawn - size, self._drawn)}
+
+    def _structured(self, batch):
+        """A batch of tensors with the structure in which it was given."""
+        return batch if self._given is None else self._given.rebuilt(iter(batch))
 
     def _computed(self, batch, compute):
         """What compute(arrays) gives for a batch, of which the first may have labels that the loss ignores."""
@@ -595,13 +366,11 @@ class Step:
         except _native.Error:
             if not any(has_some(batch) for has_some in self._captured.ignored):
                 raise
-        before = self._session
+        self._values.catch_up(with_state=True)
         self._programs.takes_ignored = True
         self._captured = self._programs.model()
-        self._session = self._new_session(len(batch[0]))
-        for parameter, slot in before.state_names:
-            if (parameter, slot) in self._session.state_names:
-                self._session.write_state(parameter, slot, before.read_state(parameter, slot))
+        self._new_session(len(batch[0]))
+        self._take_module()
         return compute(self._arrays(batch))
 
     def _arrays(self, batch):
@@ -619,29 +388,6 @@ class Step:
         if not self.has_begun:
             raise Refusal("no step has been made; the module is captured at the first one")
         if self._update is not None:
-            self._write_session()
-
-
-def arrays_of(captured, batch):
-    """A batch as arrays by the names of the model's inputs."""
-    arrays = {name: as_input(tensor.numpy(force=True), dtype, name)
-              for (name, dtype), tensor in zip(captured.inputs, batch) if dtype is not None}
-    for name, (dtype, function) in captured.host.items():
-        value = function(batch)
-        if value is not None:
-            arrays[name] = as_input(value.numpy(force=True), dtype, name)
-    return arrays
-
-
-def numbers(tensor):
-    """A float32 array of at least one axis."""
-    return numpy.atleast_1d(tensor.detach().to("cpu", torch.float32).contiguous().numpy())
-
-
-def forms_of(batch):
-    """The types of a batch's tensors, and their extents without that of the samples."""
-    return tuple((tensor.dtype, tensor.shape[1:]) for tensor in batch if isinstance(tensor, torch.Tensor))
-
-
-def is_power_of_two(number):
-    return number > 0 and number & (number - 1) == 0
+            self._take_module()
+        elif self._own is None:
+            self._values.take_changes(with_state=False)

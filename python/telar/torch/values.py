@@ -5,7 +5,12 @@ import enum
 
 from telar.refusal import Refusal
 
-__all__ = ["Refusal", "Repeated", "Total", "Uniform", "Value"]
+__all__ = ["Refusal", "Repeated", "Total", "Uniform", "Value", "samples_of"]
+
+
+def samples_of(batch):
+    """The number of samples of a batch of tensors, some of which may be None."""
+    return len(next(tensor for tensor in batch if tensor is not None))
 
 
 class Total(enum.Enum):
