@@ -13,9 +13,9 @@
 
 namespace telar {
 
-/// The processes that train one job together: started by mpirun or srun, or joined (comm/peers). All call the same
-/// operations in the same order, except abort(). All run the same job on the same number of replicas; only
-/// rank 0 prints, writes and saves.
+/// The processes that train one job together: started by mpirun or srun, or joined (comm/peers). All call the
+/// same operations in the same order, except abort(). All run the same job on the same number of replicas;
+/// only rank 0 prints, writes and saves.
 ///
 /// Every process is checked once a second, whatever it is doing. When one dies or does not answer for 20 s,
 /// the waits of the others end with an Error (run) that names it.

@@ -666,8 +666,8 @@ TEST(MemberRegistry, RefusesImpossibleReports) {
     return [&table, a, part] { table.registry.done(a, part); };
   };
   expect_error(report({.lease = lease.id, .step = 0, .samples = -1}), {"-1 samples"});
-  expect_error(report({.lease = lease.id, .step = 0, .metrics = std::vector<double>(5000)}),
-               {"5000 metrics"});
+  expect_error(report({.lease = lease.id, .step = 0, .metrics = std::vector<double>(200'000)}),
+               {"200000 metrics"});
   expect_error(report({.lease = lease.id, .step = 0, .staleness = std::nan("")}), {"staleness"});
   expect_error(report({.lease = lease.id, .step = 0, .seconds = std::numeric_limits<double>::infinity()}),
                {"inf"});

@@ -387,7 +387,7 @@ TEST(MembersFaults, InvalidMessagesEndOnlyThatMembership) {
   request.mutable_done()->set_samples(-5);
   EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT);
   request.mutable_done()->set_samples(5);
-  request.mutable_done()->mutable_metrics()->Resize(100'000, 1.0);
+  request.mutable_done()->mutable_metrics()->Resize(200'000, 1.0);
   EXPECT_EQ(status_of(request, true), grpc::StatusCode::INVALID_ARGUMENT);
   request.mutable_hello()->set_name(std::string(5 << 20, 'x'));
   EXPECT_NE(status_of(request, false), grpc::StatusCode::OK) << "the message is too large";

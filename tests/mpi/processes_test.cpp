@@ -16,7 +16,8 @@ namespace {
 
 class Mpi : public StartedTogether {};
 
-/// Parameters: the number of replicas in each process, and whether processes sum in shared memory or by messages.
+/// Parameters: the number of replicas in each process, and whether processes sum in shared memory or by
+/// messages.
 class MpiMembers : public StartedTogether, public testing::WithParamInterface<std::tuple<int, bool>> {
  protected:
   void SetUp() override {

@@ -20,8 +20,8 @@ Circle circle_of(ProcessLinks& links, const Watch& watch, const std::vector<int>
 
 }  // namespace
 
-LinkedMember::LinkedMember(Group& local, ProcessLinks& links, const Watch& watch, std::vector<int> processes,
-                           Meet meet, int channel)
+LinkedMember::LinkedMember(Group& local, ProcessLinks& links, const Watch& watch,
+                           const std::vector<int>& processes, Meet meet, int channel)
     : local_(local),
       channel_(channel),
       meet_(meet),

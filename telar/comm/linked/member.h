@@ -26,8 +26,8 @@ class LinkedMember final : public Group {
   };
 
   /// `processes`: those of the group. `channel`: a number that other groups do not have.
-  LinkedMember(Group& local, ProcessLinks& links, const Watch& watch, std::vector<int> processes, Meet meet,
-               int channel);
+  LinkedMember(Group& local, ProcessLinks& links, const Watch& watch, const std::vector<int>& processes,
+               Meet meet, int channel);
 
   int rank() const override { return process_ * local_.size() + local_.rank(); }
   int size() const override { return processes_ * local_.size(); }

@@ -283,7 +283,7 @@ std::unique_ptr<ProcessLinks> PeerMeeting::wait(const std::function<void()>& che
 }
 
 std::optional<JoinedPeers> join_peers(const std::string& address, double patience_seconds,
-                                      PeerOptions options) {
+                                      const PeerOptions& options) {
   const bool near = Address::parse(address).loopback();
   auto server = std::make_unique<PeerServer>(near ? "127.0.0.1:0" : "0.0.0.0:0", options, false);
   peers::Arrival arrival = own_arrival();

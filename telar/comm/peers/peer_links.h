@@ -53,6 +53,6 @@ struct JoinedPeers {
 /// Joins a meeting and waits until all have come. Empty: there is a process of telar, but it holds no
 /// meeting. Throws Error (run) if nobody answers for `patience_seconds`; Error (user) if it is refused.
 std::optional<JoinedPeers> join_peers(const std::string& address, double patience_seconds,
-                                      PeerOptions options);
+                                      const PeerOptions& options);
 
 }  // namespace telar

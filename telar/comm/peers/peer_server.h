@@ -37,8 +37,8 @@ class PeerServer final : public peers::Meeting::Service {
   /// Waits for so many others. Returns what rank 0 is told: who all are.
   peers::Introduction gather(int others, const std::string& description, const std::function<void()>& check);
 
-  /// From now on `serve` is called for each connection, on a thread of its own, until it returns. An empty one
-  /// waits until all have returned.
+  /// From now on `serve` is called for each connection, on a thread of its own, until it returns. An empty
+  /// one waits until all have returned.
   void serve_by(FrameService::Serve serve);
 
  private:
