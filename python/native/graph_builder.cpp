@@ -55,7 +55,8 @@ void bind_graph_builder(nb::module_& module) {
             return graph.gradient(name, {DType::f32, Shape(shape)});
           },
           "Declares the buffer to which the statistic of a batch is added, times the number of its samples.")
-      .def("metric", &GraphBuilder::metric, "Declares the buffer to which a metric's sum is added.")
+      .def("metric", &GraphBuilder::metric, nb::arg("name"), nb::arg("values") = 1,
+           "Declares the buffer to which a metric's sum is added.")
       .def("add", &add_operation, nb::arg("name"), nb::arg("inputs"), nb::arg("attributes") = nb::dict(),
            "Adds an operation of telar/io/model_operations.h; returns the ids of its results. -1 is an input "
            "that is left out.")
