@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "telar/comm/frame_service.h"
 #include "telar/comm/grpc_security.h"
 #include "telar/comm/store/store_calls.h"
 #include "telar/comm/store/store_chain_queue.h"
@@ -76,11 +77,7 @@ grpc::Status ChainLink::serve(grpc::ClientContext& context) {
   context.AddMetadata(kGenerationKey, std::to_string(options_.generation));
   context.AddMetadata(kSuccessorKey, std::to_string(options_.own));
   context.AddMetadata(kChecksumsKey, checksums ? "1" : "0");
-  const grpc::internal::RpcMethod method(kExchangeMethod, grpc::internal::RpcMethod::BIDI_STREAMING,
-                                         channel_);
-  const std::unique_ptr<ClientStream> stream(
-      grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(
-          channel_.get(), method, &context));
+  const std::unique_ptr<ClientStream> stream = open_frames(channel_, kExchangeMethod, context);
   const auto queue = std::make_shared<ChainQueue>(
       [&stream](const grpc::ByteBuffer& message) { return stream->Write(message); }, checksums);
   blocks_.connected(options_.generation, queue);
@@ -96,7 +93,7 @@ grpc::Status ChainLink::serve(grpc::ClientContext& context) {
   return damage.empty() ? status : grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, damage);
 }
 
-void serve_successor(StoreServerStream& stream, StoreBlocks& blocks, int64_t generation,
+void serve_successor(FrameServerStream& stream, StoreBlocks& blocks, int64_t generation,
                      bool payload_checksums) {
   const auto queue = std::make_shared<ChainQueue>(
       [&stream](const grpc::ByteBuffer& message) { return stream.Write(message); }, payload_checksums);

@@ -53,7 +53,7 @@ class ChainLink {
 
 /// The predecessor's side: serves the stream of its successor until it ends or is cancelled. Throws Error if
 /// the successor sends what it cannot mean.
-void serve_successor(StoreServerStream& stream, StoreBlocks& blocks, int64_t generation,
+void serve_successor(FrameServerStream& stream, StoreBlocks& blocks, int64_t generation,
                      bool payload_checksums);
 
 }  // namespace telar

@@ -1,5 +1,6 @@
 #include <grpcpp/impl/codegen/sync_stream.h>
 
+#include "telar/comm/frame_service.h"
 #include "telar/comm/grpc_security.h"
 #include "telar/comm/store/store_calls.h"
 #include "telar/comm/store/store_link.h"
@@ -34,11 +35,7 @@ std::unique_ptr<StoreLink::Stream> StoreLink::open(grpc::ClientContext& context)
     context.AddMetadata(kGenerationKey, std::to_string(generation_));
   }
   if (options_.tenure != 0) context.AddMetadata(kTenureKey, std::to_string(options_.tenure));
-  const grpc::internal::RpcMethod method(kExchangeMethod, grpc::internal::RpcMethod::BIDI_STREAMING,
-                                         channel_);
-  return std::unique_ptr<Stream>(
-      grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(
-          channel_.get(), method, &context));
+  return open_frames(channel_, kExchangeMethod, context);
 }
 
 void StoreLink::connect_for_ever() {

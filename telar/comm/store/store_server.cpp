@@ -61,9 +61,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
                .own = 0,
                .make_update = options_.make_update,
                .say = options_.say}),
-        transfers_([this](grpc::ServerContext& context, StoreServerStream& stream) {
-          return exchange(context, stream);
-        }),
+        transfers_(kExchangeMethod, [this](grpc::ServerContext& context,
+                                           FrameServerStream& stream) { return exchange(context, stream); }),
         builder_(options_.listen, options_.security, kMostBytes, options_.keepalive_seconds) {
     builder_.grpc().RegisterService(this);
     builder_.grpc().RegisterService(&transfers_);
@@ -246,7 +245,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status exchange(grpc::ServerContext& context, StoreServerStream& stream) {
+  grpc::Status exchange(grpc::ServerContext& context, FrameServerStream& stream) {
     if (grpc::Status status = check(context); !status.ok()) return status;
     grpc::Status found;
     StoreShard* const shard = shard_of(context, found);
@@ -282,7 +281,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     }
   }
 
-  static grpc::Status serve_successor(grpc::ServerContext& context, StoreServerStream& stream,
+  static grpc::Status serve_successor(grpc::ServerContext& context, FrameServerStream& stream,
                                       StoreShard& shard) {
     const auto number = [&context](const char* key) { return optional_number(text_of(context, key), key); };
     const auto generation = static_cast<int64_t>(number(kGenerationKey));
@@ -293,7 +292,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   }
 
   /// `start`: Welcome::start.
-  void serve(grpc::ServerContext& context, StoreServerStream& stream, const TransferOpening& opening,
+  void serve(grpc::ServerContext& context, FrameServerStream& stream, const TransferOpening& opening,
              HeldStore& held, uint64_t start) {
     const uint32_t member = opening.member;
     const std::shared_ptr<Peer> peer = peer_of(opening.client);
@@ -377,7 +376,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
 
   StoreServerOptions options_;
   HeldStore held_;
-  StoreTransfers transfers_;
+  FrameService transfers_;
   SecureServerBuilder builder_;
   const uint64_t start_ = random_id();
   StoreTenure tenure_;

@@ -15,7 +15,7 @@ constexpr size_t kMostAnswers = 1024;
 
 class AnswerWriter {
  public:
-  AnswerWriter(StoreServerStream& stream, StoreSession& session, bool payload_checksums)
+  AnswerWriter(FrameServerStream& stream, StoreSession& session, bool payload_checksums)
       : stream_(stream), session_(session), payload_checksums_(payload_checksums) {
     thread_ = std::thread([this] { work(); });
   }
@@ -88,7 +88,7 @@ class AnswerWriter {
     return stream_.Write(frame.message());
   }
 
-  StoreServerStream& stream_;
+  FrameServerStream& stream_;
   StoreSession& session_;
   bool payload_checksums_;
   std::mutex mutex_;
@@ -101,19 +101,6 @@ class AnswerWriter {
 };
 
 }  // namespace
-
-StoreTransfers::StoreTransfers(Serve serve) {
-  using Handler = grpc::internal::BidiStreamingHandler<StoreTransfers, grpc::ByteBuffer, grpc::ByteBuffer>;
-  auto handler = std::make_unique<Handler>(
-      [serve = std::move(serve)](StoreTransfers*, grpc::ServerContext* context, StoreServerStream* stream) {
-        return serve(*context, *stream);
-      },
-      this);
-  // gRPC takes ownership of both.
-  AddMethod(std::make_unique<grpc::internal::RpcServiceMethod>(
-                kExchangeMethod, grpc::internal::RpcMethod::BIDI_STREAMING, handler.release())
-                .release());
-}
 
 ReceivedFrame::ReceivedFrame(const grpc::ByteBuffer& message) : bytes(message.Length()) {
   if (!message.Dump(&slices_).ok()) throw user_error("a message that cannot be read");
@@ -140,7 +127,7 @@ void OwnedFrame::seal(std::span<const std::byte> rest) {
   header().checksum = frame_checksum(header(), std::array{own, rest});
 }
 
-void serve_stream(StoreServerStream& stream, grpc::ServerContext& context, StoreSession& session,
+void serve_stream(FrameServerStream& stream, grpc::ServerContext& context, StoreSession& session,
                   bool payload_checksums) {
   AnswerWriter writer(stream, session, payload_checksums);
   try {

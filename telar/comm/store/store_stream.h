@@ -1,8 +1,6 @@
 #pragma once
 
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/codegen/method_handler.h>
-#include <grpcpp/impl/codegen/rpc_service_method.h>
 
 #include <condition_variable>
 #include <deque>
@@ -13,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "telar/comm/frame_service.h"
 #include "telar/comm/store/store_session.h"
 
 // Frames on a gRPC stream. Only for sources in telar/comm/store.
@@ -22,15 +21,6 @@ namespace telar {
 /// The method of the stream. Its messages are raw frames; protobuf would copy every float once more on each
 /// side.
 inline constexpr char kExchangeMethod[] = "/telar.store.Transfers/Exchange";
-
-using StoreServerStream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
-
-/// The service that consists of this method.
-class StoreTransfers : public grpc::Service {
- public:
-  using Serve = std::function<grpc::Status(grpc::ServerContext&, StoreServerStream&)>;
-  explicit StoreTransfers(Serve serve);
-};
 
 /// A received message, parsed as a frame. The frame contains views of the message.
 class ReceivedFrame {
@@ -59,7 +49,7 @@ struct OwnedFrame {
 /// Serves one stream until it ends or is cancelled. Throws Error if the client sends something other than a
 /// request. A separate thread writes the answers while further requests arrive; small answers that are ready
 /// at once are written by the caller's thread. `payload_checksums`: of the answers.
-void serve_stream(StoreServerStream& stream, grpc::ServerContext& context, StoreSession& session,
+void serve_stream(FrameServerStream& stream, grpc::ServerContext& context, StoreSession& session,
                   bool payload_checksums);
 
 }  // namespace telar
