@@ -36,18 +36,6 @@ void gather_rows(const Circle& circle, std::span<std::byte> rows, const std::fun
                 rows.begin() + static_cast<std::ptrdiff_t>((own + i) % size * row));
 }
 
-void sum_values(const Circle& circle, std::span<float> values) {
-  std::vector<float> rows(values.size() * static_cast<size_t>(circle.size()));
-  const auto row = [&](int i) {
-    return std::span(rows).subspan(static_cast<size_t>(i) * values.size(), values.size());
-  };
-  std::ranges::copy(values, row(circle.index).begin());
-  gather_rows(circle, std::as_writable_bytes(std::span(rows)));
-  std::ranges::copy(row(0), values.begin());
-  for (int other = 1; other < circle.size(); ++other)
-    std::ranges::transform(values, row(other), values.begin(), std::plus());
-}
-
 void spread(const Circle& circle, std::span<std::byte> bytes, int from) {
   constexpr size_t kMost = size_t{16} << 20;  // a message; the next ones follow it down the tree
   const int size = circle.size();

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstring>
 #include <functional>
 #include <span>
 #include <vector>
@@ -38,9 +37,6 @@ std::vector<T> gathered(const Circle& circle, const T& own) {
   gather_rows(circle, std::as_writable_bytes(std::span(rows)));
   return rows;
 }
-
-/// Replaces the values by their sums, in the order of ranks. Waits.
-void sum_values(const Circle& circle, std::span<float> values);
 
 /// Replaces the bytes by those of process `from` of the circle, along a tree. Waits.
 void spread(const Circle& circle, std::span<std::byte> bytes, int from);
