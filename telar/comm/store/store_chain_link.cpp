@@ -7,7 +7,7 @@
 #include "telar/comm/store/store_calls.h"
 #include "telar/comm/store/store_chain_queue.h"
 #include "telar/comm/store/store_stream.h"
-#include "telar/core/error.h"
+#include "telar/core/memory_limit.h"
 
 namespace telar {
 namespace {
