@@ -69,10 +69,11 @@ TEST_F(Signals, ALostConnectionSavesACheckpoint) {
 
 /// oneDNN's products for AVX2 use the stack pointer for a buffer of the heap.
 TEST_F(Signals, ATerminationWithinAProductSpoilsNoMemory) {
-  write_text(folder_ / "products.yaml",
-             "model: {name: mlp, options: {hidden: [1024, 1024]}}\n"
-             "data: {source: synthetic, samples: 20000, shape: [1, 28, 28], classes: 10, validation: 0.96}\n"
-             "training: {epochs: 1, batch: 800, evaluation_batch: 100}\noutput: {log_steps: 1}\n");
+  write_text(
+      folder_ / "products.yaml",
+      "model: {name: mlp, options: {hidden: [2048, 2048]}}\n"
+      "data: {source: synthetic, samples: 100000, shape: [1, 28, 28], classes: 10, validation: 0.992}\n"
+      "training: {epochs: 1, batch: 800, evaluation_batch: 100}\noutput: {log_steps: 1}\n");
   for (int i = 0; i < 8; ++i) {
     const std::string output = fmt::format("products-{}", i);
     const std::string command = telar_ + "train products.yaml --output " + output;

@@ -4,6 +4,7 @@ device trains, and each sends as many bytes as its program says."""
 import json
 import re
 import subprocess
+import threading
 
 from hosts import Hosts
 from ranks import start_ranks
@@ -43,6 +44,7 @@ WIRES = {
     "1 x 2 x 2 in 2 processes": ('{name: hybrid, data: 1, model: 2, stages: 2, threads: 1, micro_batches: 2, split: ["*=columns"]}', 1),
 }
 WIRE_EPOCHS = (1, 7)
+STAGES_EPOCHS = 61
 WIRE_STEPS = 10 * (WIRE_EPOCHS[1] - WIRE_EPOCHS[0])
 FEW_BYTES = 200_000  # of less, what TCP sends again on a crowded machine and the heads of messages are a larger part
 WIRE_TURNS = 3  # on a crowded machine, TCP sends again what is only late
@@ -94,6 +96,31 @@ def bytes_of_a_step(telar, folder, way, job, each, name, security, expect):
     return (sent[1] - sent[0]) / WIRE_STEPS
 
 
+def bytes_of_a_step_of_stages(telar, folder, way, job, each, name, security, expect):
+    """The same, between two moments of one run: at its start, a pipeline measures up to three divisions of its layers, as many
+    as their times tell it, which is up to 2 MB."""
+    seen, over = [], threading.Event()  # (steps, bytes)
+    with Hosts(ADDRESSES, "", unlimited=ADDRESSES) as hosts:
+        def look():
+            metrics = folder / f"wire-{name}" / "metrics.jsonl"
+            while not over.wait(0.02):
+                if metrics.exists():
+                    seen.append((metrics.read_text().count('"kind":"step"'), hosts.sent("left")))
+        looking = threading.Thread(target=look)
+        looking.start()
+        try:
+            code = train(way, hosts, folder, each, folder / f"wire-{name}.log",
+                         [telar, "train", job, "--output", folder / f"wire-{name}", "--quiet", "--set", f"training.epochs={STAGES_EPOCHS}",
+                          "--set", "output.log_steps=1"], security)
+        finally:
+            over.set()
+            looking.join()
+    expect(code == 0, f"{name}: exit code {code}, not 0")
+    during = [(steps, sent) for steps, sent in seen if 20 <= steps <= 10 * STAGES_EPOCHS - 20]
+    expect(during and during[-1][0] - during[0][0] >= 300, f"{name}: nobody looked at 300 steps: {during[:1]} to {during[-1:]}")
+    return (during[-1][1] - during[0][1]) / (during[-1][0] - during[0][0])
+
+
 def measure(telar, folder, way, security, expect):
     """Compares what the first host sends in a step with what the program says, over links without a limit, which drop
     nothing. Returns the largest part by which they differ."""
@@ -105,7 +132,8 @@ def measure(telar, folder, way, security, expect):
         if way == "peers" and expected < FEW_BYTES:
             continue
         for turn in range(WIRE_TURNS):
-            step = bytes_of_a_step(telar, folder, way, job, each, f"{way}-{number}-{turn}", security, expect)
+            measured = bytes_of_a_step_of_stages if "stages: 2" in strategy else bytes_of_a_step
+            step = measured(telar, folder, way, job, each, f"{way}-{number}-{turn}", security, expect)
             apart = step / expected - 1
             print(f"  {name} by {way}: {step:,.0f} bytes a step on the wire, {100 * apart:+.2f} % of {expected:,.0f}", flush=True)
             if abs(apart) <= WIRE_TOLERANCE[way]:
