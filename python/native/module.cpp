@@ -44,6 +44,7 @@ NB_MODULE(_native, module) {
         return telar::make_strategy(name, telar::python::attributes_of(options)).workers().states > 1;
       },
       "Whether each worker of a strategy has parameters and an optimizer of its own.");
+  telar::python::bind_group(module);
   telar::python::bind_graph_builder(module);
   telar::python::bind_model(module);
   telar::python::bind_session(module);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "telar/core/error.h"
 #include "telar/observe/process.h"
@@ -28,30 +29,44 @@ int64_t workers_of(const StrategyType& type, const Attributes& given) {
   return make_strategy(type.name, given).workers().count;
 }
 
-Cluster cluster_of(const StrategyType& type, int64_t workers, int threads, int servers) {
-  const int all = threads > 0 ? threads : available_threads();
+Cluster cluster_of(const StrategyType& type, int64_t workers, int threads, int servers,
+                   const Processes* processes) {
+  const int all =
+      threads > 0 ? threads : available_threads(processes == nullptr ? 1 : processes->on_this_host());
   const DeviceSpec device{"cpu", std::max<int>(1, all / static_cast<int>(workers)), {}};
   if (type.uses_servers) return {.devices = {device}, .servers = servers};
-  return {.devices = std::vector<DeviceSpec>(static_cast<size_t>(workers), device)};
+  return {.devices = std::vector<DeviceSpec>(static_cast<size_t>(workers), device),
+          .processes = processes == nullptr ? 1 : processes->size(),
+          .process = processes == nullptr ? 0 : processes->rank()};
 }
 
 }  // namespace
 
 PythonSession::PythonSession(const PythonModel& model, const StepOptions& options, const StrategyType& type,
-                             const Attributes& given, int threads, int servers, uint64_t seed)
+                             const Attributes& given, int threads, int servers, uint64_t seed,
+                             std::shared_ptr<Processes> processes)
     : external_(model.external()),
+      processes_(std::move(processes)),
       has_servers_(type.uses_servers),
       workers_(workers_of(type, given)),
       seed_(seed),
-      cluster_(cluster_of(type, workers_, threads, servers)) {
+      cluster_(cluster_of(type, workers_, threads, servers, processes_.get())) {
   if (external_ != nullptr && usual_workers(type).of_all_processes)
     throw user_error(
         "the strategy {} divides the layers of a model, which Telar cannot do when PyTorch computes them; choose one whose workers share batches",
         type.name);
+  if (processes_ != nullptr && (type.uses_servers || usual_workers(type).of_all_processes))
+    throw user_error(
+        "the strategy {} is not for the processes of a group, each of which gives a part of the batch; choose mirrored",
+        type.name);
   if (servers < 1) throw user_error("the number of servers is {}; it must be at least 1", servers);
   program_ = make_strategy(type.name, given).rewrite(make_training_step(model.model(), options), cluster_);
   session_ = std::make_unique<Session>(has_servers_ ? coordinator_program(program_) : program_, cluster_,
-                                       SessionOptions{.seed = seed});
+                                       SessionOptions{.seed = seed, .processes = processes_.get()});
+  if (session_->state_is_divided())
+    throw user_error(
+        "the strategy {} divides parameters or state among the processes of a group, and Python reads them in each; choose mirrored, or train a job with `telar train JOB --workers N`",
+        type.name);
   inputs_ = session_->inputs();
   limits_ = index_limits(model.graphs());
 }

@@ -10,6 +10,7 @@
 #include "python/native/index_limits.h"
 #include "python/native/model.h"
 #include "python/native/values.h"
+#include "telar/comm/processes.h"
 #include "telar/nn/training_step.h"
 #include "telar/runtime/session.h"
 #include "telar/strategy/strategy.h"
@@ -20,10 +21,12 @@ namespace telar::python {
 /// has the state, evaluates and predicts, and workers make the steps (python/native/epochs.h).
 class PythonSession {
  public:
-  /// `threads`: of all workers together; 0: those of this process. Throws Error (user) for options that do
-  /// not fit.
+  /// `threads`: of all workers together; 0: those of this process. `processes`: that train together, each
+  /// with the workers of the strategy and a part of each batch; null: there is only this one. Throws
+  /// Error (user) for options that do not fit.
   PythonSession(const PythonModel& model, const StepOptions& options, const StrategyType& type,
-                const Attributes& given, int threads, int servers, uint64_t seed);
+                const Attributes& given, int threads, int servers, uint64_t seed,
+                std::shared_ptr<Processes> processes);
   /// Without Python's lock, because the workers' threads may need it to end.
   ~PythonSession();
   PythonSession(const PythonSession&) = delete;
@@ -52,6 +55,7 @@ class PythonSession {
   void require_known(const std::string& input, const AnyArray& array) const;
 
   std::shared_ptr<const ExternalModel> external_;  // outlives the sessions
+  std::shared_ptr<Processes> processes_;           // outlive it, too
   bool has_servers_;
   int64_t workers_;
   uint64_t seed_;

@@ -11,6 +11,7 @@
 
 #include "python/native/bindings.h"
 #include "python/native/epochs.h"
+#include "python/native/group.h"
 #include "python/native/python_session.h"
 #include "python/native/values.h"
 #include "telar/core/error.h"
@@ -29,7 +30,8 @@ std::unique_ptr<PythonSession> make_session(const PythonModel& model, int64_t ba
                                             const std::string& optimizer, const nb::dict& optimizer_options,
                                             const std::string& strategy, const nb::dict& strategy_options,
                                             double clip_norm, bool bf16, int threads, uint64_t seed,
-                                            const std::vector<ParameterGroup>& groups, int servers) {
+                                            const std::vector<ParameterGroup>& groups, int servers,
+                                            const PythonGroup* together) {
   StepOptions options;
   options.batch = batch;
   options.optimizer = optimizer_of(optimizer, attributes_of(optimizer_options));
@@ -40,18 +42,20 @@ std::unique_ptr<PythonSession> make_session(const PythonModel& model, int64_t ba
   if (clip_norm > 0) options.clip_norm = clip_norm;
   if (bf16) options.precision = Precision::bf16;
   return std::make_unique<PythonSession>(model, options, strategy_type(strategy),
-                                         attributes_of(strategy_options), threads, servers, seed);
+                                         attributes_of(strategy_options), threads, servers, seed,
+                                         together == nullptr ? nullptr : together->shared());
 }
 
 /// Sums over the batch, and whether all numbers were finite.
 std::pair<std::vector<double>, bool> train(PythonSession& session, const nb::dict& arrays,
                                            const IdArray& samples, float learning_rate, int64_t step,
-                                           uint32_t epoch, int64_t divisor) {
+                                           uint32_t epoch, int64_t divisor, int64_t all) {
   if (session.has_servers())
     throw user_error(
         "the strategy {} has workers of their own, which cannot make the steps of a loop in Python; write the model to a file, and train it with `telar train`",
         session.program().strategy);
-  const BatchView batch = session.batch_of(arrays, samples);
+  BatchView batch = session.batch_of(arrays, samples);
+  batch.all = all;
   const StepInputs inputs{.learning_rate = learning_rate, .step = step, .epoch = epoch, .samples = divisor};
   const nb::gil_scoped_release others_may_run;
   StepResult result = session.session().train(batch, inputs);
@@ -127,8 +131,10 @@ void bind_session(nb::module_& module) {
           nb::arg("optimizer_options"), nb::arg("strategy"), nb::arg("strategy_options"),
           nb::arg("clip_norm") = 0.0, nb::arg("bf16") = false, nb::arg("threads") = 0, nb::arg("seed") = 0,
           nb::arg("groups") = std::vector<ParameterGroup>{}, nb::arg("servers") = 1,
+          nb::arg("together").none() = nb::none(),
           "threads: of all workers together; 0: those of this process. groups: parameters with options of their "
-          "own, (names, options, by which their learning rate is multiplied). servers: of a strategy that has some.")
+          "own, (names, options, by which their learning rate is multiplied). servers: of a strategy that has some. "
+          "together: a Group, whose processes all make one.")
       .def(
           "epoch", &make_epoch, nb::arg("steps"), nb::arg("next"), nb::arg("learning_rate"), nb::arg("epoch"),
           nb::arg("done"),
@@ -139,9 +145,9 @@ void bind_session(nb::module_& module) {
                    "The number of the servers' updates, and of those before them.")
       .def(
           "train", &train, nb::arg("inputs"), nb::arg("samples"), nb::arg("learning_rate"), nb::arg("step"),
-          nb::arg("epoch") = 0, nb::arg("divisor") = 0,
+          nb::arg("epoch") = 0, nb::arg("divisor") = 0, nb::arg("all") = 0,
           "Makes one step. inputs: arrays by name; samples: the ids of the samples, i64; divisor: by what the "
-          "gradient sum is divided, 0: the number of samples. Returns the sums of the metrics, and False if a "
+          "gradient sum is divided, 0: the number of samples; all: the samples of all processes. Returns the sums of the metrics, and False if a "
           "number was not finite.")
       .def("profile", &profile, nb::arg("inputs"), nb::arg("samples"),
            "(operation, layer, seconds) of each operation of a training step on the first worker.")

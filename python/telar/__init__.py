@@ -26,8 +26,9 @@ except ImportError as error:
 finally:
     sys.setdlopenflags(_flags)
 
+from telar.group import Group, join
 from telar.loaded import LoadedModel, load
 from telar.run import evaluate, predict, train
 
-__all__ = ["Error", "LoadedModel", "evaluate", "load", "predict", "strategies", "train", "version"]
+__all__ = ["Error", "Group", "LoadedModel", "evaluate", "join", "load", "predict", "strategies", "train", "version"]
 __version__ = version().split(" ")[0]

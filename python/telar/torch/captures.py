@@ -177,6 +177,8 @@ class Captures:
         if not self._trained:
             raise Refusal("the optimizer has no parameter of the module that requires a gradient")
         self._example = batch
+        if self._group is not None:
+            self._group.begin(self.model, self.optimizer)
         if self.engine != "torch":
             try:
                 self._capture(batch)
@@ -242,6 +244,9 @@ class Captures:
     def _let_pytorch_compute(self, batch, reason=None):
         if reason is not None:
             warnings.warn(f"PyTorch computes the module, because Telar cannot: {reason}", stacklevel=5)
+        if self._group is not None:
+            raise Refusal("PyTorch would compute the module, and each process of a group sees only its part of a batch"
+                          f"{'' if reason is None else f'. Telar cannot: {reason}'}")
         if self._bf16:
             raise Refusal("PyTorch computes the module, so its precision is PyTorch's; use torch.autocast in the module")
         workers = _native.workers(self.strategy, self.options)
@@ -258,16 +263,19 @@ class Captures:
     def _new_session(self, size):
         """For batches of about this size. The parameters have the values of the capture."""
         held, names, form = self._captured.tensors, self._captured.moving, None
+        together = self._group and self._group.native
+        if together is not None:
+            size = self._group.capture(self._captured, self.optimizer, size)
         if self._update is not None:
             self._session = _native.Session(self._captured.model, size, "sgd", {}, self.strategy, self.options, 0.0, self._bf16,
-                                            self._threads, self._seed, [], self._servers)
+                                            self._threads, self._seed, [], self._servers, together)
             names = names - self._trained
         else:
             form, trained = optimizers.form_of(self.optimizer), self._updated()
             groups = [([parameter for parameter in trained if id(held[parameter]) in group.members], group.options, multiple)
                       for group, multiple in zip(self._groups, self._rates.multiples)]
             self._session = _native.Session(self._captured.model, size, form.name, self._groups[0].options, self.strategy, self.options,
-                                            self._clip_norm, self._bf16, self._threads, self._seed, groups, self._servers)
+                                            self._clip_norm, self._bf16, self._threads, self._seed, groups, self._servers, together)
         state = self._session.state_names
         moving, fixed = {}, {}
         for name in (name for name, slot in state if not slot and name in held and (form or name in names)):

@@ -15,6 +15,7 @@ from telar.torch.check import require_unchanged
 from telar.torch.external import External
 from telar.torch.following import numbers, write_all
 from telar.torch.structure import flattened, placed, with_tensors
+from telar.torch.together import Together
 from telar.torch.values import Refusal, samples_of
 
 
@@ -45,10 +46,13 @@ class Step(Captures):
         for what reads their memory past PyTorch.
     engine: what computes the module. "telar" refuses what it cannot train as it is; "torch" is PyTorch itself, in each worker,
         under strategies whose workers share batches; "auto" takes the first, or the second with a warning that says why.
+    group: of telar.join(): processes that train together under the strategy mirrored. Each gives its own part of a batch, as with
+        DistributedDataParallel, and a loss is that of all parts; but parts of any sizes are one batch. All begin with the values of
+        rank 0's module, and make the same calls.
     """
 
     def __init__(self, model, /, loss, optimizer, *, strategy="single", threads=0, clip_norm=None, precision="f32",
-                 seed=0, check=True, engine="auto", servers=1, follow="reads", **options):
+                 seed=0, check=True, engine="auto", servers=1, follow="reads", group=None, **options):
         options = checked_options(strategy, precision, options)
         if engine not in ("auto", "telar", "torch"):
             raise Refusal(f"the engine is '{engine}'; it must be auto, telar or torch")
@@ -58,6 +62,7 @@ class Step(Captures):
         self.strategy, self.options = strategy, options
         self._threads, self._clip_norm, self._bf16, self._seed = threads, clip_norm or 0.0, precision == "bf16", seed
         self._check, self._servers = check, servers
+        self._group = None if group is None else Together(group)
         self._own = None  # PyTorch itself, where it trains the module alone
         self._forget_capture()
         self._parked = {}  # what belongs to earlier captures, by the fingerprint's key
@@ -92,7 +97,7 @@ class Step(Captures):
             loss = self._trained_on(batch, step, update)
         self._step, self._goes_on = step, not update
         self._calls += 1
-        self._samples += size
+        self._samples += size if self._group is None else self._group.whole
         self._last = batch
         self.optimizer._opt_called = True  # schedulers warn otherwise
         return loss
@@ -102,14 +107,20 @@ class Step(Captures):
         if is_power_of_two(self._calls):
             self._require_same_operations()
         rate = self._rates.now(self.optimizer) if self._update is None else 0.0
-        size = len(batch[0])
-        samples = numpy.arange(self._samples, self._samples + size)
+        size = whole = len(batch[0])
+        first = self._samples
+        if self._group is not None:
+            if is_power_of_two(self._calls):
+                self._group.require_same_values(self._session)
+            before, whole = self._group.parts(f"makes step {step} with the learning rate {rate:g}", batch)
+            first += before
+        samples = numpy.arange(first, first + size)
         with self._values.lock:
             if self._update is not None:
                 self._take_module()
             sums, finite = self._computed(batch, lambda arrays: self._session.train(
-                arrays, samples, rate, step, 0, 0 if self._captured.mean else 1))
-            divisor = size if self._captured.mean else 1
+                arrays, samples, rate, step, 0, whole if self._captured.mean else 1, whole))
+            divisor = whole if self._captured.mean else 1
             loss = sums[0] / divisor
             if not finite:
                 if math.isfinite(loss):
@@ -244,8 +255,9 @@ class Step(Captures):
         if self._captured.no_evaluation:
             raise Refusal(f"the loss cannot be computed in evaluation mode: {self._captured.no_evaluation}")
         ids = self._ids_of_noise(batch)
+        whole = len(batch[0]) if self._group is None else self._group.parts("evaluates a batch", batch)[1]
         loss = self._computed(batch, lambda arrays: self._session.evaluate(arrays, **ids))[0]
-        return loss / len(batch[0]) if self._captured.mean else loss
+        return loss / whole if self._captured.mean else loss
 
     def predict(self, *inputs):
         """The module's output in evaluation mode, by the current values."""
@@ -259,6 +271,8 @@ class Step(Captures):
         if self._captured.no_prediction:
             raise Refusal(f"the module's output cannot be computed: {self._captured.no_prediction}")
         inputs = placed(inputs, self._given)
+        if self._group is not None:
+            self._group.parts("predicts", inputs)
         return torch.from_numpy(self._session.predict(self._arrays(inputs), **self._ids_of_noise(inputs)))
 
     def outputs(self, *batch):
@@ -291,7 +305,9 @@ class Step(Captures):
         if self._recording is None or self._last is None or not self._is_as_captured(self._last):
             return  # in the last case, the next step captures the module again
         self._require_same_operations()
-        if not self._captured.no_evaluation:
+        if self._group is not None:
+            self._group.require_same_values(self._session)
+        elif not self._captured.no_evaluation:
             require_unchanged(self._captured, self.model, self._whole_loss(), self._last, self._evaluated(self._last), self._bf16)
 
     def _require_same_operations(self):

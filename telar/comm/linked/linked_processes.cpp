@@ -12,8 +12,8 @@
 
 namespace telar {
 
-LinkedProcesses::LinkedProcesses(std::unique_ptr<ProcessLinks> links)
-    : links_(std::move(links)), watch_(*links_) {
+LinkedProcesses::LinkedProcesses(std::unique_ptr<ProcessLinks> links, Ending ending)
+    : links_(std::move(links)), watch_(*links_, ending) {
   all_.resize(static_cast<size_t>(size()));
   std::iota(all_.begin(), all_.end(), 0);
   std::ranges::copy_if(all_, std::back_inserter(neighbours_),

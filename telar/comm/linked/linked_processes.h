@@ -12,7 +12,7 @@ namespace telar {
 /// Processes that reach each other by links.
 class LinkedProcesses final : public Processes {
  public:
-  explicit LinkedProcesses(std::unique_ptr<ProcessLinks> links);
+  explicit LinkedProcesses(std::unique_ptr<ProcessLinks> links, Ending ending = Ending::together);
 
   int rank() const override { return links_->rank(); }
   int size() const override { return links_->size(); }

@@ -38,6 +38,9 @@ class ProcessLinks {
   virtual void rest() const = 0;
   /// The library's own blocking sum, for measurements.
   virtual void all_reduce(std::span<float> values) = 0;
+  /// Tells the others, where they can be told, that this process takes part in nothing any more: who waits
+  /// for it fails.
+  virtual void leave() {}
   /// Ends all processes at once, including this one, with this exit code. `why`: a sentence for the others.
   [[noreturn]] virtual void abort(int code, const std::string& why) = 0;
 };

@@ -6,7 +6,7 @@
 
 namespace telar {
 
-Watch::Watch(ProcessLinks& links) : links_(links) {
+Watch::Watch(ProcessLinks& links, Ending ending) : links_(links), ending_(ending) {
   const auto size = static_cast<size_t>(links.size());
   heard_.assign(size, Clock::now());
   words_.resize(size);
@@ -36,9 +36,14 @@ Watch::Watch(ProcessLinks& links) : links_(links) {
   });
 }
 
-/// All processes come here at the end. Rank 0 may still be writing; the others keep watching it until it
-/// comes.
+/// All processes come here at the end, unless they leave. Rank 0 may still be writing; the others keep
+/// watching it until it comes.
 Watch::~Watch() {
+  if (ending_ == Ending::alone) {
+    thread_ = {};
+    links_.leave();
+    return;
+  }
   try {
     const auto nap = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
     meet(links_, *this, Lane::watch, 1, nap);

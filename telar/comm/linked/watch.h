@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,9 @@
 
 namespace telar {
 
+/// How a process ends its part: it waits for the others, and ends with them if one is lost; or it leaves.
+enum class Ending : uint8_t { together, alone };
+
 /// A thread that tells the other processes once a second that this one is alive, and records when each was
 /// last heard of. It is independent of the computation, so a long step does not count as a failure; a stopped
 /// or lost process does.
@@ -23,8 +27,7 @@ class Watch {
   static constexpr std::chrono::seconds kPatience{20};
   static constexpr std::chrono::seconds kLastResort{6};
 
-  explicit Watch(ProcessLinks& links);
-  /// Waits for the other processes, which end, too.
+  Watch(ProcessLinks& links, Ending ending);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -67,6 +70,7 @@ class Watch {
   void judge_links();
 
   ProcessLinks& links_;
+  Ending ending_;
   std::vector<Clock::time_point> heard_;
   std::vector<std::unique_ptr<Transfer>> words_;     ///< to each process; null: this one
   std::vector<std::unique_ptr<Transfer>> received_;  ///< from each

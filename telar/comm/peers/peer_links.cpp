@@ -137,6 +137,7 @@ class PeerLinks final : public ProcessLinks {
   void all_reduce(std::span<float> /*values*/) override {
     throw run_error("there is no communication library whose sums could be measured");
   }
+  void leave() override { say_last(PeerFrame::Kind::failed, "it has left the group"); }
   [[noreturn]] void abort(int code, const std::string& why) override {
     say_last(PeerFrame::Kind::failed, why);
     std::this_thread::sleep_for(200ms);  // the words are small, and who is stopped does not take them

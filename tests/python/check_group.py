@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Processes that join each other train a module by telar.torch, as one process trains it.
+
+    PYTHONPATH=build/release/python scripts/install-peers --run tests/python/check_group.py
+
+The processes are of this program; each makes all checks, with a group for each, and the last one is killed in its midst.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import torch
+from torch import nn
+
+import telar
+import telar.torch as tt
+
+PROCESSES = 3
+TOKEN = "a-token-of-this-test"
+
+
+def module():
+    return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 3))
+
+
+def batches(number=6, size=12):
+    random = torch.Generator().manual_seed(5)
+    return [(torch.randn(size, 6, generator=random), torch.randint(0, 3, (size,), generator=random)) for _ in range(number)]
+
+
+def part(batch, group, unequal=False):
+    """This process's samples of a batch; unequal: 2, 3 and the rest."""
+    bounds = [0, 2, 5, len(batch[0])] if unequal else [len(batch[0]) * i // group.size for i in range(group.size + 1)]
+    return tuple(tensor[bounds[group.rank]:bounds[group.rank + 1]] for tensor in batch)
+
+
+def step_of(model, group, optimizer=None, **options):
+    optimizer = optimizer or torch.optim.Adam(model.parameters(), 0.01)
+    return tt.Step(model, nn.CrossEntropyLoss(), optimizer, strategy="single" if group is None else "mirrored",
+                   group=group, **({} if group is None else {"replicas": 1}), **options)
+
+
+def trained(group, unequal=False, clip_norm=None, module=module):
+    """(losses, model, evaluation) after the batches; all processes begin with other values than rank 0."""
+    torch.manual_seed(3 if group is None else 3 + group.rank)
+    model = module()
+    step = step_of(model, group, clip_norm=clip_norm)
+    losses = [step(*(batch if group is None else part(batch, group, unequal))) for batch in batches()]
+    model.eval()
+    whole = batches()[0]
+    return losses, model, step.evaluate(*(whole if group is None else part(whole, group, unequal)))
+
+
+def equals_one_process(group):
+    for unequal, clip_norm in ((False, None), (True, 0.1)):
+        losses, model, evaluated = trained(group, unequal, clip_norm)
+        expected, alone, evaluated_alone = trained(None, clip_norm=clip_norm)
+        torch.testing.assert_close(torch.tensor(losses), torch.tensor(expected), rtol=1e-5, atol=1e-6)
+        for name, value in model.state_dict().items():
+            torch.testing.assert_close(value, alone.state_dict()[name], rtol=1e-4, atol=1e-5, msg=lambda text: f"{name}: {text}")
+        assert abs(evaluated - evaluated_alone) < 1e-5, (evaluated, evaluated_alone)
+
+
+def statistics_are_of_the_whole_batch(group):
+    def normalised():
+        return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+    for unequal in (False, True):
+        losses, model, _ = trained(group, unequal, module=normalised)
+        expected, alone, _ = trained(None, module=normalised)
+        torch.testing.assert_close(torch.tensor(losses), torch.tensor(expected), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(model[1].running_var, alone[1].running_var, rtol=1e-4, atol=1e-5)
+
+
+def pytorchs_optimizer_updates(group):
+    """One that Telar does not have takes the gradient of the whole batch."""
+    def after(group):
+        torch.manual_seed(3)
+        model = nn.Linear(6, 3)
+        step = step_of(model, group, torch.optim.Adadelta(model.parameters(), 0.5))
+        for batch in batches():
+            step(*(batch if group is None else part(batch, group)))
+        return model.weight
+    torch.testing.assert_close(after(group), after(None), rtol=1e-4, atol=1e-5)
+
+
+def refused(expected, call):
+    try:
+        call()
+    except telar.Error as error:
+        assert expected in str(error), f"'{expected}' is not in: {error}"
+        return
+    raise AssertionError(f"not refused; expected: {expected}")
+
+
+def other_values_are_refused(group):
+    model = nn.Linear(6, 3)
+    step = step_of(model, group)
+    batch = part(batches()[0], group)
+    step(*batch)
+    with torch.no_grad():
+        model.bias.fill_(group.rank)
+    refused("'bias' has the norm 0 on rank 0 and", lambda: [step(*batch) for _ in range(2)])
+
+
+def other_rates_are_refused(group):
+    model = nn.Linear(6, 3)
+    step = step_of(model, group, torch.optim.SGD(model.parameters(), 0.1 * (1 + group.rank)))
+    refused("rank 0 makes step 1 with the learning rate 0.1, of samples (6,), (), and rank 1 makes step 1 with the learning rate 0.2",
+            lambda: step(*part(batches()[0], group)))
+
+
+def other_modules_are_refused(group):
+    model = nn.Linear(6, 3 + group.rank)
+    refused("rank 0 begins with 2 tensors", lambda: step_of(model, group)(*part(batches()[0], group)))
+
+
+def other_calls_are_refused(group):
+    model = nn.Linear(6, 3)
+    step = step_of(model, group)
+    batch = part(batches()[0], group)
+    step(*batch)
+    refused("rank 0 evaluates a batch", lambda: step.evaluate(*batch) if group.rank == 0 else step.predict(batch[0]))
+
+
+def other_strategies_are_refused(group):
+    model = nn.Linear(6, 3)
+    for strategy, options in (("sharded", {"stage": 1, "replicas": 1}), ("pipeline", {"stages": 2}), ("local_sgd", {"replicas": 1})):
+        step = tt.Step(model, nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), 0.1), strategy=strategy, group=group, **options)
+        refused(f"the strategy {strategy}", lambda: step(*part(batches()[0], group)))
+
+
+def host_parts_are_refused(group):
+    """The mean over labels that count is not that of the parts' means."""
+    model = nn.Linear(6, 3)
+    step = tt.Step(model, nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0])), torch.optim.SGD(model.parameters(), 0.1),
+                   strategy="mirrored", replicas=1, group=group)
+    refused("each process of a group sees only its part", lambda: step(*part(batches()[0], group)))
+
+
+def a_lost_process_is_named(group):
+    model = nn.Linear(6, 3)
+    step = step_of(model, group)
+    batch = part(batches()[0], group)
+    step(*batch)
+    if group.rank == group.size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    start = time.monotonic()
+    refused(f"rank {group.size - 1} (", lambda: [step(*batch) for _ in range(3)])
+    assert time.monotonic() - start < 5, "the others waited for more than 5 s"
+
+
+CHECKS = [equals_one_process, statistics_are_of_the_whole_batch, pytorchs_optimizer_updates, other_values_are_refused, other_rates_are_refused,
+          other_modules_are_refused, other_calls_are_refused, other_strategies_are_refused, host_parts_are_refused,
+          a_lost_process_is_named]
+
+
+def work(ports):
+    torch.set_num_threads(1)
+    for check, port in zip(CHECKS, ports):
+        group = telar.join(f"127.0.0.1:{port}", PROCESSES, token=TOKEN, patience=20)
+        assert group.size == PROCESSES
+        check(group)
+        if group.rank == 0:
+            print(f"{check.__name__} passed", flush=True)
+
+
+def free_ports(number):
+    """Of this moment; sockets that are open together have different ones."""
+    sockets = [socket.socket() for _ in range(number)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def main():
+    refused("cannot be reached", lambda: telar.join(f"203.0.113.1:{free_ports(1)[0]}", 2, token=TOKEN, patience=0.5, insecure_network=True))
+    refused("at least 2 processes", lambda: telar.join("127.0.0.1:1", 1))
+    words = [sys.executable, __file__, *map(str, free_ports(len(CHECKS)))]
+    processes = [subprocess.Popen(words) for _ in range(PROCESSES)]
+    try:
+        codes = sorted(process.wait(240) for process in processes)
+    finally:
+        for process in processes:
+            process.kill()
+    if codes != [-signal.SIGKILL] + [0] * (PROCESSES - 1):
+        sys.exit(f"the processes ended with {codes}")
+    print(f"{len(CHECKS)} of {len(CHECKS)} checks passed")
+
+
+if __name__ == "__main__":
+    work([int(port) for port in sys.argv[1:]]) if sys.argv[1:] else main()
