@@ -4,10 +4,12 @@
 
 #include "../../fuzz/greeting_input.h"
 #include "../../fuzz/membership_input.h"
+#include "../../fuzz/peer_input.h"
 #include "../../fuzz/store_calls_input.h"
 #include "../../fuzz/store_client_input.h"
 #include "../../fuzz/store_memory_input.h"
 #include "support/corpus.h"
+#include "support/sentences.h"
 
 // Runs the fuzzers' corpora without the fuzzer, because scripts/fuzz needs clang and takes minutes.
 
@@ -51,6 +53,41 @@ void damage(const std::string& target, const std::string& name, Read read) {
       EXPECT_STRNE(error.what(), "");
     }
   }
+}
+
+TEST(PeerInput, AWrongIntroductionIsRefusedWithItsReason) {
+  peers::Introduction good;
+  good.set_group(std::string(32, 'g'));
+  good.set_rank(1);
+  good.add_members()->set_address("10.0.0.1:1");
+  good.add_members()->set_address("10.0.0.2:1");
+  const auto read = [](const peers::Introduction& introduction) {
+    const std::string text = introduction.SerializeAsString();
+    return fuzz::introduced({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  };
+  EXPECT_EQ(read(good).rank(), 1U);
+  const auto refusal = [&](const auto& change) -> std::string {
+    peers::Introduction wrong = good;
+    change(wrong);
+    try {
+      read(wrong);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_TRUE(test::says(refusal([](auto& one) { one.clear_members(); }), "a group of 0 processes"));
+  EXPECT_TRUE(test::says(refusal([](auto& one) { one.set_rank(2); }), "the rank 2 of 2 processes"));
+  EXPECT_TRUE(test::says(refusal([](auto& one) { one.set_rank(0); }), "the rank 0 of 2 processes"));
+  EXPECT_TRUE(test::says(refusal([](auto& one) { one.clear_group(); }), "no secret of the group"));
+  EXPECT_TRUE(test::says(refusal([](auto& one) { one.mutable_members(1)->set_address("x"); }),
+                         "a wrong address of rank 1"));
+}
+
+TEST(PeerInput, DamagedFramesEndAConnectionWithAReason) {
+  damage("peer", "messages", [](const std::vector<uint8_t>& bytes) { fuzz::serve_peer(bytes); });
+  fuzz::serve_peer(test::corpus("peer", "messages"));
+  fuzz::serve_peer({});
 }
 
 TEST(GreetingInput, OnlyTheProofIsAccepted) {

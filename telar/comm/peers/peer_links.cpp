@@ -12,6 +12,7 @@
 #include "telar/comm/frame_service.h"
 #include "telar/comm/greeting.h"
 #include "telar/comm/grpc_security.h"
+#include "telar/comm/peers/introduction.h"
 #include "telar/comm/peers/peer_server.h"
 #include "telar/comm/peers/peer_stream.h"
 #include "telar/comm/printable.h"
@@ -303,6 +304,7 @@ std::optional<JoinedPeers> join_peers(const std::string& address, double patienc
       throw run_error("{} was not waited for: the process is being stopped", who);
     if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) return std::nullopt;
     if (status.ok()) {
+      require_introduced(introduction);
       // Rank 0 is where this process has found it.
       introduction.mutable_members(0)->set_address(address);
       std::string description = introduction.description();

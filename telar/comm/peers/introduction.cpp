@@ -1,0 +1,34 @@
+#include "telar/comm/peers/introduction.h"
+
+#include "telar/comm/network.h"
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+constexpr int kMostProcesses = 1 << 16;
+constexpr int kShortestGroup = 32;  // characters: a secret
+
+}  // namespace
+
+void require_introduced(const peers::Introduction& introduction) {
+  const int size = introduction.members_size();
+  const auto refuse = [](const std::string& why) {
+    throw run_error("the first process of the group, which this one has joined, sent {}", why);
+  };
+  if (size < 2 || size > kMostProcesses) refuse(fmt::format("a group of {} processes", size));
+  // Rank 0 is the one that sent this.
+  if (introduction.rank() == 0 || introduction.rank() >= static_cast<uint32_t>(size))
+    refuse(fmt::format("the rank {} of {} processes", introduction.rank(), size));
+  if (introduction.group().size() < kShortestGroup) refuse("no secret of the group");
+  for (int rank = 1; rank < size; ++rank) {
+    try {
+      Address::parse(introduction.members(rank).address());
+    } catch (const Error& error) {
+      refuse(fmt::format("a wrong address of rank {}: {}", rank, error.what()));
+    }
+  }
+}
+
+}  // namespace telar
