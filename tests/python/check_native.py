@@ -198,7 +198,7 @@ class Native(unittest.TestCase):
         with self.assertRaisesRegex(telar.Error, "no names of classes"):
             predicted[:, 1:].likeliest()  # of other columns
         numpy.testing.assert_allclose(predicted.sum(1), 1, rtol=1e-6)
-        self.assertAlmostEqual(means["test_accuracy"], (predicted.argmax(1) == y).mean(), places=6)
+        self.assertAlmostEqual(means["test_accuracy"], float((predicted.argmax(1) == y).mean()), places=6)
         self.assertAlmostEqual(means["test_loss"], -float(numpy.log(predicted[numpy.arange(5), y]).mean()), places=5)
 
     def test_columns_of_a_table_are_found_by_name(self):
