@@ -49,6 +49,7 @@ TEST_F(OverPeers, WhoDiesEndsTheOthersAtOnceAndIsNamed) {
       << text("err");
   EXPECT_TRUE(says(text("err"), "error: the process of rank ")) << text("err");
   EXPECT_TRUE(says(text("err"), "is lost: it has ended")) << text("err");
+  EXPECT_TRUE(says(text("err"), "its last message, ")) << text("err");
   EXPECT_EQ(text("err").find("error: "), text("err").rfind("error: ")) << text("err");
   EXPECT_LT(std::stod(text("ended")) - std::stod(text("killed")), 5e9);
 }

@@ -23,6 +23,9 @@ class ProcessLinks {
   virtual int size() const = 0;
   /// The process of a rank, in messages: "rank 2 (host:pid)".
   virtual std::string name(int rank) const = 0;
+  /// What a process has sent last, in words: "its last message, 0.3 s before, was of a sum of gradients"; empty
+  /// if that is not known.
+  virtual std::string last_of(int /*rank*/) const { return {}; }
   /// A text that is the same for processes that may share memory and the cores of one host.
   virtual std::string host(int rank) const = 0;
 

@@ -62,9 +62,10 @@ void Watch::check() const {
 }
 
 Error Watch::silent_error(int rank) const {
+  const std::string last = links_.last_of(rank);
   return run_error(
-      "the process of {} has not answered for {} s: it died, was stopped, or its host cannot be reached; the last checkpoint is whole; continue from it with --resume, with any number of processes",
-      links_.name(rank), kPatience.count());
+      "the process of {} has not answered for {} s: it died, was stopped, or its host cannot be reached{}{}; the last checkpoint is whole; continue from it with --resume, with any number of processes",
+      links_.name(rank), kPatience.count(), last.empty() ? "" : "; ", last);
 }
 
 void Watch::when_lost(std::function<void(const Error&)> last_resort) {

@@ -112,6 +112,7 @@ class PeerLinks final : public ProcessLinks {
   std::string name(int rank) const override {
     return fmt::format("rank {} ({})", rank, printable(members_[static_cast<size_t>(rank)].name()));
   }
+  std::string last_of(int rank) const override { return streams_[static_cast<size_t>(rank)]->last_message(); }
   std::string host(int rank) const override { return members_[static_cast<size_t>(rank)].host(); }
 
   std::unique_ptr<Transfer> to(int rank, Lane lane, int tag, std::span<const std::byte> bytes) override {

@@ -176,9 +176,21 @@ void PeerStream::serve(Reader& reader, Writer& writer, std::function<void()> can
     writer_ = nullptr;
     cancel_ = nullptr;
   }
+  const std::string last = last_message();
   lose(fmt::format(
-      "the process of {} is lost: {}; the last checkpoint is whole; continue from it with --resume, with any number of processes",
-      name_, why));
+      "the process of {} is lost: {}{}{}; the last checkpoint is whole; continue from it with --resume, with any number of processes",
+      name_, why, last.empty() ? "" : "; ", last));
+}
+
+std::string PeerStream::last_message() const {
+  const Lane lane = last_lane_;
+  if (lane == Lane::watch) return {};
+  const std::chrono::duration<double> before = std::chrono::steady_clock::now() - last_time_.load();
+  return fmt::format("its last message, {:.1f} s before, was of {}", before.count(),
+                     lane == Lane::stages    ? "activations or gradients between stages"
+                     : lane == Lane::buckets ? "a sum of gradients or parameters"
+                     : lane == Lane::all     ? "what all processes tell each other"
+                                             : "sums, such as those of metrics, within a group");
 }
 
 void PeerStream::receive(Reader& reader) {
@@ -202,6 +214,10 @@ void PeerStream::receive(Reader& reader) {
     switch (frame.kind) {
       case PeerFrame::Kind::welcome: throw run_error("a second welcome");
       case PeerFrame::Kind::part:
+        if (frame.lane != Lane::watch) {
+          last_time_ = std::chrono::steady_clock::now();
+          last_lane_ = frame.lane;
+        }
         if (inbox_.take(frame, bytes)) news_(false);
         break;
       case PeerFrame::Kind::failed: {

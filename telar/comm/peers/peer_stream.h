@@ -49,6 +49,9 @@ class PeerStream {
   /// Why the peer is lost, as a sentence; empty: it is not.
   std::string lost() const;
 
+  /// The last message that has come, but for those of the watch, in words; empty: none has.
+  std::string last_message() const;
+
   /// The last words, behind what was sent before: goodbye, or a failure and why.
   void say_last(PeerFrame::Kind last, const std::string& why);
   /// Waits until the last words of both are sent and received. After `patience` the connection is ended.
@@ -83,6 +86,8 @@ class PeerStream {
   bool ended_ = false;       ///< serve() has returned, or will not be called
   bool over_ = false;        ///< this object ends
   std::string lost_;
+  std::atomic<Lane> last_lane_{Lane::watch};
+  std::atomic<std::chrono::steady_clock::time_point> last_time_{};
   std::thread thread_;
 };
 
