@@ -7,6 +7,7 @@
 
 #include "io/temp_folder.h"
 #include "support/paths.h"
+#include "support/sanitizers.h"
 #include "support/sentences.h"
 #include "telar/bench/environments.h"
 #include "telar/bench/gpu_limits.h"
@@ -79,7 +80,16 @@ TEST_F(Products, RejectsImpossibleOptionsAtOnce) {
   test::expect_error([&] { measure_matmul(options); }, {"'tpu'", "cpu:N"});
 }
 
-TEST_F(Products, MeasuresAProductAboveItsLimitAgainWithTheLimit) {
+/// Tests that measure the limits of the machine, in seconds: those of a sanitizer's code say nothing.
+class ProductsMeasure : public Products {
+ protected:
+  void SetUp() override {
+    Products::SetUp();
+    if (test::kSanitized) GTEST_SKIP() << "a sanitizer's code has limits of its own";
+  }
+};
+
+TEST_F(ProductsMeasure, MeasuresAProductAboveItsLimitAgainWithTheLimit) {
   keep_limits({1, 1, 1, 1, 0, 0, 0, 0});
   measure_matmul(sweep({64}));
   EXPECT_GT(known_limits(1).f32_operations, 1e6);
@@ -100,7 +110,7 @@ TEST(Limits, OfAGpuIncludeTf32) {
   EXPECT_DOUBLE_EQ(limits.milliseconds({DType::bf16}, 300, 60), 6000);
 }
 
-TEST_F(Products, LimitsOfABusyMachineAreMarkedAndMeasuredAgainLater) {
+TEST_F(ProductsMeasure, LimitsOfABusyMachineAreMarkedAndMeasuredAgainLater) {
   keep_limits({1, 1e15, 1e15, 1e15, 0, 5e9, 0, 1.2});
   const Limits busy = known_limits(1, [] { return false; });
   EXPECT_EQ(busy.f32_operations, 1e15);
@@ -127,7 +137,7 @@ TEST_F(Products, LimitsOfAQuietMachineAreNotMeasuredAgain) {
   EXPECT_EQ(busy_text(known_limits(1)), "");
 }
 
-TEST_F(Products, LimitsAreStoredAndADamagedFileIsIgnored) {
+TEST_F(ProductsMeasure, LimitsAreStoredAndADamagedFileIsIgnored) {
   EXPECT_EQ(known_limits(1).f32_operations, 1e15);
   test::write_text(limits_file(), "{ not JSON");
   const Limits measured = known_limits(1);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/make_session.h"
+#include "support/sanitizers.h"
 #include "telar/core/waiting.h"
 #include "telar/nn/zoo.h"
 
@@ -76,6 +77,7 @@ double part_of_processor(size_t processor) {
 TEST(SharedProcessor, MovesSamplesToTheReplicaThatHasItsOwn) {
   const std::vector<size_t> processors = allowed_processors();
   if (processors.size() < 2) GTEST_SKIP() << "there is only one processor";
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's threads have times of their own";
   const std::set<int32_t> before = threads_here();
   const Model model = make_model("mlp", {{"hidden", std::vector<int64_t>{512, 512}}}, {1, 16, 16}, 10);
   auto session =

@@ -417,6 +417,7 @@ TEST_P(EverySampleOnce, InPushesOfSeveralBatches) {
 TEST_P(EverySampleOnce, WhileServersWithCopiesAreKilled) {
   const std::vector<Situation> storm = {{"one vanishes between two servers", 2, Vanishes::between, true, 8}};
   probe({"async_sgd", {}, 2, 26, GetParam()}, storm);
+  if (!GetParam()) return;  // the servers see no difference between a file's samples and a topic's
   probe({"sync_ps", {}, 2, 26, GetParam()}, storm);
   const std::vector<Situation> all_there = {{"all are there", 2, Vanishes::never, false, 4}};
   probe({"downpour", {{"push_every", int64_t{2}}}, 2, 22, GetParam()}, all_there);
