@@ -164,6 +164,11 @@ std::string links_text(const Program& program) {
 }
 
 int show(const ShowArguments& arguments) {
+  if (int{arguments.dot} + int{arguments.graph} + int{arguments.placement} > 1)
+    throw user_error("--dot, --graph and --placement print different things; give one of them");
+  if (arguments.dot && arguments.processes > 1)
+    throw user_error(
+        "--dot prints the model, which is the same in any number of processes; leave out --processes, or give --graph");
   Job job = job_of(arguments);
   settle_workers(job, job_workers(job, arguments.processes));
   const SampleSpec spec = spec_of_samples(job);

@@ -188,6 +188,8 @@ TEST_F(Cli, ShowsModelsAndJobs) {
   EXPECT_TRUE(says(telar("show small.yaml").out, "strategy: mirrored, 2 replicas"));
   EXPECT_TRUE(says(telar("show small.yaml --graph").out, "reduce_bucket"));
   EXPECT_TRUE(says(telar("show mlp --dot --sample 4 --classes 2").out, "digraph"));
+  EXPECT_TRUE(says(telar("show mlp --dot --graph").err, "give one of them"));
+  EXPECT_TRUE(says(telar("show mlp --dot --processes 2").err, "leave out --processes"));
   EXPECT_EQ(telar("show resnet19").code, 2);
 }
 

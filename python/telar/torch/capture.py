@@ -60,6 +60,8 @@ class Seen:
     """What a module's call shows beside its result. PyTorch's export restores the module's own attributes."""
 
     output_is_tensor = False
+    is_called = False  # at this moment
+    reads_modes = False  # whether a call has read whether a layer is in training
 
 
 class WithLoss(torch.nn.Module):
@@ -72,6 +74,13 @@ class WithLoss(torch.nn.Module):
         self.seen = Seen()
 
     def forward(self, *batch):
+        self.seen.is_called = True
+        try:
+            return self._forward(batch)
+        finally:
+            self.seen.is_called = False
+
+    def _forward(self, batch):
         if is_criterion(self.loss, len(batch)):
             inputs, target = inputs_and_target(batch)
             output = self.model(*inputs)
@@ -156,15 +165,18 @@ class Capture:
         whole = WithLoss(module, loss)
         with modes_kept(whole):
             begin_training(whole)
-            self.training = export(whole, batch)
+            with reads_of_modes(whole):
+                self.training = export(whole, batch)
             self.output_is_tensor = whole.seen.output_is_tensor
-            whole.eval()
-            self.evaluation, self.no_evaluation = None, None
-            try:
-                self.evaluation = export(whole, batch)
-            except Refusal as reason:  # as of a module whose outputs are others then
-                self.no_evaluation = str(reason)
-        self.same_in_evaluation = self.evaluation is not None and str(self.training.graph) == str(self.evaluation.graph)
+            self.evaluation, self.no_evaluation = self.training, None
+            if whole.seen.reads_modes:
+                whole.eval()
+                try:
+                    self.evaluation = export(whole, batch)
+                except Refusal as reason:  # as of a module whose outputs are others then
+                    self.evaluation, self.no_evaluation = None, str(reason)
+        self.same_in_evaluation = self.evaluation is not None and (
+            self.evaluation is self.training or str(self.training.graph) == str(self.evaluation.graph))
 
     def model(self, check=False):
         """The model of Telar that computes what the programs compute. Raises Refusal if it cannot be right.
@@ -318,6 +330,32 @@ def modes_kept(module):
     finally:
         for layer, mode in modes.items():
             layer.training = mode
+
+
+@contextlib.contextmanager
+def reads_of_modes(whole):
+    """Meanwhile whole.seen is told when a call reads whether a layer is in training. What else may depend on the mode counts as read."""
+    seen = whole.seen
+    plain = torch.nn.Module
+    seen.reads_modes = "training" in vars(plain) or any(isinstance(layer, torch.jit.ScriptModule) or "training" in vars(type(layer))
+                           or type(layer).train is not plain.train or type(layer).eval is not plain.eval
+                           for layer in whole.modules())
+
+    def read(layer):
+        seen.reads_modes |= seen.is_called
+        return vars(layer)["training"]
+
+    def write(layer, mode):
+        vars(layer)["training"] = mode
+
+    if seen.reads_modes:
+        yield
+        return
+    plain.training = property(read, write)
+    try:
+        yield
+    finally:
+        del plain.training
 
 
 class SameMasks(torch.overrides.TorchFunctionMode):
