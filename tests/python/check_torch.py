@@ -1167,14 +1167,80 @@ class InPyTorch(unittest.TestCase):
         loss = nn.CrossEntropyLoss(reduction="sum")
         self.check(Net(), loss, self.batches(), "mirrored", 2e-5, replicas=3)
 
-    def test_a_loss_over_pairs_is_refused_for_workers(self):
+    def test_a_loss_over_pairs_is_for_one_worker(self):
         def loss(module, x, y):
             z = module(x)
             return F.cross_entropy(z @ z.T, torch.arange(len(x)))
 
         self.check(Net(), loss, self.batches())
-        with self.assertRaisesRegex(telar.Error, "neither the mean nor the sum"):
-            self.check(Net(), loss, self.batches(), "mirrored", replicas=2)
+        with self.assertWarnsRegex(UserWarning, "one worker computes the whole batches.*: the loss .* neither the mean nor the sum"):
+            self.check(Net(), loss, self.batches(), "mirrored", engine="auto", replicas=2)
+        net = Net()
+        with self.assertRaisesRegex(telar.Error, "neither the mean nor the sum.*choose the strategy single"):
+            tt.fit(net, loss, torch.optim.SGD(net.parameters(), 0.1), self.batches(), strategy="sync_ps", workers=2, engine="torch", progress=False)
+
+    def test_a_penalty_of_the_gradient(self):
+        def loss(net, x, y):
+            x = x.detach().requires_grad_()
+            scores = net(x)
+            slope, = torch.autograd.grad(scores.sum(), x, create_graph=True)
+            return F.cross_entropy(scores, y) + 0.1 * slope.square().sum(1).mean()
+
+        for options in ({}, {"strategy": "mirrored", "replicas": 2}, {"strategy": "sharded", "replicas": 3}):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                self.check(nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)), loss, self.batches(), limit=2e-5, engine="auto", **options)
+            self.assertFalse(any("one worker" in str(each.message) for each in told))
+
+    def test_criteria_of_the_user(self):
+        """Of (prediction, target), whatever further arguments they have."""
+        from torchvision.ops import sigmoid_focal_loss
+
+        def focal(prediction, target, gamma=2.0):
+            each = F.cross_entropy(prediction, target, reduction="none")
+            return ((1 - torch.exp(-each)) ** gamma * each).mean()
+
+        class Weighted:
+            def __call__(self, prediction, target):
+                return F.cross_entropy(prediction, target, torch.tensor([1.0, 2.0, 3.0]))
+
+        for loss, labels in ((focal, None), (functools.partial(focal, gamma=1.0), None), (Weighted(), None),
+                             (lambda prediction, target, scale=2.0, shift=0.0: scale * F.cross_entropy(prediction, target) + shift, None),
+                             (functools.partial(F.cross_entropy, label_smoothing=0.1), None),
+                             (functools.partial(sigmoid_focal_loss, reduction="mean"), 3)):
+            batches = [(x, F.one_hot(y, labels).float() if labels else y) for x, y in self.batches()]
+            net, other = nn.Linear(4, 3), nn.Linear(4, 3)
+            other.load_state_dict(net.state_dict())
+            expected = train(other, lambda net, x, y: loss(net(x), y), torch.optim.AdamW(other.parameters(), 0.01), batches)
+            step = tt.Step(net, loss, torch.optim.AdamW(net.parameters(), 0.01), engine="telar")
+            numpy.testing.assert_allclose([step(*batch) for batch in batches], expected, rtol=1e-5)
+
+    def test_a_straight_through_estimator(self):
+        class Rounded(nn.Sequential):
+            def forward(self, x):
+                z = self[0](x)
+                return self[1](z + (z.round() - z).detach())
+
+        for options in ({}, {"strategy": "mirrored", "replicas": 2}):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.check(Rounded(nn.Linear(4, 5), nn.Linear(5, 3)), nn.CrossEntropyLoss(), self.batches(), limit=2e-5, engine="auto", **options)
+
+    def test_a_loop_that_makes_the_optimizers_step_again(self):
+        for engine in ("telar", "torch", "auto"):
+            net = nn.Linear(4, 3)
+            optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9) if engine != "auto" else torch.optim.NAdam(net.parameters())
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                step = tt.Step(net, nn.CrossEntropyLoss(), optimizer, engine=engine)
+                step(*self.batches()[0])
+            nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+            with self.assertRaisesRegex(telar.Error, "step was made by telar.torch.Step.*update=False"):
+                optimizer.step()
+            net(torch.ones(1, 4)).sum().backward()
+            optimizer.step()  # of a gradient of its own
+            with self.assertWarnsRegex(UserWarning, "zero_grad.*update=False"):
+                step(*self.batches()[1])
 
     def test_labels_that_are_ignored_later(self):
         batches = self.batches()
@@ -1512,13 +1578,12 @@ class Constructs(unittest.TestCase):
                     self.assertEqual("torch" if by_pytorch else "telar", construct.engine)
 
     def test_with_replicas(self):
-        """Some more are refused, because workers have parts of a batch."""
         for name, construct in CONSTRUCTS.items():
             if construct.by_share:
                 continue
             with self.subTest(name):
                 error, _ = self.check(construct, strategy="mirrored", replicas=2)
-                if construct.engine == "telar" and not construct.refused:
+                if not construct.refused:
                     self.assertIsNone(error)
 
 

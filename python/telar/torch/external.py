@@ -18,7 +18,7 @@ from telar.torch.check import untouched
 from telar.torch.counted import DividedByAll, Meeting, OfAPart
 from telar.torch.fingerprint import hook_of_a_layer
 from telar.torch.following import WORKER
-from telar.torch.own import one_number
+from telar.torch.own import loss_of, one_number
 from telar.torch.values import Refusal
 
 SCALE = 2.0**10  # of a loss, to see whether its gradients follow
@@ -37,7 +37,7 @@ class External:
         self._whole = WithLoss(module, loss)
         hook = hook_of_a_layer(module) if workers > 1 else None
         if hook is not None:
-            raise Refusal(f"{hook} would be called by each worker, with its part of the batch; choose the strategy single")
+            raise Refusal(f"{hook} would be called by each worker, with its part of the batch")
         parameters = dict(module.named_parameters())
         self._trained = [name for name in parameters if name in trained]
         batch = example(batch)
@@ -90,10 +90,12 @@ class External:
         """What a training step changes: names of tensors, and of counters by how much; the shape of a sample's prediction, or None."""
         whole, others = self._whole, self._others(module)
         before = {name: tensor.detach().clone() for name, tensor in others.items()}
-        with modes_kept(whole), untouched(whole), torch.no_grad():
+        versions = {name: tensor._version for name, tensor in others.items()}
+        with modes_kept(whole), untouched(whole), torch.enable_grad():
             begin_training(whole)
             loss, prediction = whole(*batch)
-            changed = [name for name, tensor in others.items() if not torch.equal(tensor, before[name])]
+            changed = [name for name, tensor in others.items()
+                       if tensor._version != versions[name] or not torch.equal(tensor, before[name])]
             counts = {name: int(others[name] - before[name]) for name in changed if name.endswith("num_batches_tracked")}
         one_number(loss)
         changed = [name for name in changed if name not in counts]
@@ -109,14 +111,13 @@ class External:
         """Raises Refusal if a step changes tensors by samples that a worker has not. Statistics of batch norms may."""
         found = []
         for part in (batch, [tensor[:max(1, len(tensor) // 2)] for tensor in batch]) if changed else ():
-            with modes_kept(self._whole), untouched(self._whole), torch.no_grad():
+            with modes_kept(self._whole), untouched(self._whole), torch.enable_grad():
                 begin_training(self._whole)
                 self._whole(*part)
-                found.append({name: self._others(module)[name].clone() for name in changed})
+                found.append({name: self._others(module)[name].detach().clone() for name in changed})
         for name in changed:
             if not torch.allclose(found[0][name], found[1][name], rtol=1e-5):
-                raise Refusal(f"a step changes '{name}' by the samples of the batch, of which each worker has others; choose the strategy "
-                              "single")
+                raise Refusal(f"a step changes '{name}' by the samples of the batch, of which each worker has others")
 
     def _require_no_limits(self, batch):
         """Raises Refusal for a backward that is not linear: its result for the whole batch does not follow from those of parts."""
@@ -125,39 +126,44 @@ class External:
             with modes_kept(self._whole), untouched(self._whole), torch.enable_grad():
                 begin_training(self._whole)
                 (one_number(self._whole(*batch)[0]) * scale).backward()
+                sparse = next((name for name, p in self._whole.named_parameters() if p.grad is not None and p.grad.is_sparse), None)
+                if sparse is not None:
+                    raise Refusal(f"the gradient of '{sparse.removeprefix('model.')}' is sparse, and workers exchange whole ones")
                 found.append({name: p.grad / scale for name, p in self._whole.named_parameters() if p.grad is not None})
         for name, gradient in found[0].items():
             if not torch.allclose(gradient, found[1][name], rtol=1e-3, atol=1e-4 * float(gradient.abs().max()), equal_nan=True):
                 raise Refusal(f"the gradient of '{name.removeprefix('model.')}' does not grow with the loss, as where a function of its own "
-                              "or a hook limits it, so it cannot be put together from those of the workers; choose the strategy single")
+                              "or a hook limits it, so it cannot be put together from those of the workers")
 
     def _is_mean(self, batch):
         """Whether the loss of a batch is the mean of its parts' losses, not their sum. Raises Refusal if it is neither."""
-        whole, size = self._whole, len(batch[0])
-        divisors = {}
-        with modes_kept(whole), untouched(whole), torch.no_grad():
-            whole.eval()
-            cut = max(1, size // 3)
-            with DividedByAll(divisors.setdefault):
-                loss = float(whole(*batch)[0])
-            first, second = (self._loss_of_part(whole, [t[rows] for t in batch], divisors, size)
-                             for rows in (slice(cut), slice(cut, None)))
+        size, divisors = len(batch[0]), {}
+        cut = max(1, size // 3)
+        loss = self._loss_under(batch, DividedByAll(divisors.setdefault))
+        first, second = (self._loss_under(part, DividedByAll(lambda number, own: divisors.get(number, own), size / max(1, len(part[0]))))
+                         for part in ([t[rows] for t in batch] for rows in (slice(cut), slice(cut, None))))
         if is_same_loss((first * cut + second * (size - cut)) / size, loss):
             return True
         if is_same_loss(first + second, loss):
             return False
         raise Refusal(f"the loss of the batch, {loss:.6g}, is neither the mean nor the sum of those of its parts, {first:.6g} and "
-                      f"{second:.6g}, so workers cannot compute it in shares; choose the strategy single")
+                      f"{second:.6g}, so workers cannot compute it in shares")
 
-    def _loss_of_part(self, whole, part, divisors, size):
-        with DividedByAll(lambda number, own: divisors.get(number, own), size / max(1, len(part[0]))):
-            return float(whole(*part)[0])
+    def _loss_under(self, batch, divisors):
+        """The loss in evaluation mode, of the module as it is, which forward may change."""
+        with modes_kept(self._whole), untouched(self._whole), divisors:
+            self._whole.eval()
+            return float(loss_of(self._whole, batch))
 
     def _require_same_kind(self, batch):
         """A later batch may have what the first had not, such as labels that a loss ignores."""
-        if self._is_mean(batch) != self.mean:
-            raise Refusal(f"the loss of the first batch was the {'mean' if self.mean else 'sum'} of those of its parts, and that of this "
-                          "batch is not, so workers cannot compute it in shares; choose the strategy single")
+        try:
+            if self._is_mean(batch) == self.mean:
+                return
+            reason = f"the loss of the first batch was the {'mean' if self.mean else 'sum'} of those of its parts, and that of this is not"
+        except Refusal as found:
+            reason = str(found)
+        raise Refusal(f"{reason}; choose the strategy single")
 
     def _compute(self, mode, rows, parameters, result, gradients):
         """Called by each worker on its own thread (telar/graph/ops/external.h)."""
@@ -237,8 +243,7 @@ class Worker:
 
     def loss(self, batch):
         self._whole.eval()
-        with torch.no_grad():
-            return self._whole(*batch)[0]
+        return loss_of(self._whole, batch)
 
     def predicted(self, inputs):
         self._whole.eval()

@@ -312,7 +312,7 @@ class Following:
                         of_tensor["step"] = torch.tensor(0.0)
                     self._state.append((name, None, weakref.ref(of_tensor["step"])))
                 if not isinstance(of_tensor.get(key), torch.Tensor):
-                    of_tensor[key] = torch.empty_like(tensor, memory_format=torch.contiguous_format)
+                    of_tensor[key] = torch.full_like(tensor, torch.nan, memory_format=torch.contiguous_format)
                 self._state.append((name, slot, weakref.ref(of_tensor[key])))
         self._state_of, self._state_size = state, len(state)
         tensors = [tensor() for *_, tensor in self._state]

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import math
+import warnings
 
 import numpy
 import torch
@@ -64,7 +65,8 @@ class Step(Captures):
         self._pytorch_updates = None  # why
         self._groups = self._rates = self._option_keys = self._options_at_first = None
         self._calls = 0
-        self._goes_on = False  # whether the next gradients are added to those that there are
+        self._goes_on = False  # whether the last call has left its gradients to the next one, or to the loop
+        self._has_told = False  # of gradients without an effect
         self._step = 0
         self._samples = self._drawn = 0
         self._given = None  # the structure of the last batch, if it is more than tensors
@@ -74,8 +76,9 @@ class Step(Captures):
     def __call__(self, *batch, update=True):
         """Makes one step. Returns the loss of the batch, before the step.
 
-        update: False adds the gradients of this batch to those of the next one, as backward() without a step of the optimizer;
-        PyTorch's own optimizer makes the updates then.
+        It begins with zero_grad() of the optimizer, and leaves no gradients.
+        update: False only adds the gradients of the batch to those of the parameters, as backward() does. The next call with an
+        update has their sum; or the loop itself limits them, and calls step() and zero_grad() of the optimizer.
         """
         if _native.uses_servers(self.strategy):
             raise Refusal(f"the workers of the strategy {self.strategy} make steps of their own, not those of a loop; use telar.torch.fit, "
@@ -83,21 +86,33 @@ class Step(Captures):
         batch, self._given = flattened(batch)
         self._follow(batch)
         if not update and self._own is None and self._update is None:
-            self._let_pytorch_update_after("the gradients of several batches are added up (update=False)", batch)
+            self._let_pytorch_update_after("the loop has a part in it (update=False)", batch)
         self._require_known_modes()
         size, step = len(batch[0]), self._step + 1
+        optimizers.note_update(self.optimizer, False)
+        begins = update and not self._goes_on
+        if begins and self._calls:
+            self._tell_of_gradients()
         if self._own is not None:
-            loss = self._own.step(self._structured(batch), step, self._goes_on, update)
+            loss = self._own.step(self._structured(batch), step, begins, update)
         else:
-            loss = self._trained_on(batch, step, update)
+            loss = self._trained_on(batch, step, begins, update)
         self._step, self._goes_on = step, not update
+        optimizers.note_update(self.optimizer, update)
         self._calls += 1
         self._samples += size
         self._last = batch
         self.optimizer._opt_called = True  # schedulers warn otherwise
         return loss
 
-    def _trained_on(self, batch, step, update):
+    def _tell_of_gradients(self):
+        """Warns, once, of gradients that a step will not use: none was left by one."""
+        if not self._has_told and optimizers.has_gradients(self.optimizer):
+            self._has_told = True
+            warnings.warn("there are gradients that backward() of the loop has made, and a step begins with zero_grad(), so they have no "
+                          "effect; add to them by step(..., update=False), and call step() of the optimizer", stacklevel=3)
+
+    def _trained_on(self, batch, step, begins, update):
         """Makes a step by the session. Returns the loss of the batch, before the step."""
         if is_power_of_two(self._calls):
             self._require_same_operations()
@@ -118,7 +133,7 @@ class Step(Captures):
                 raise not_finite(step, loss, "those of the module")
             self._values.step_done(step)
         if self._update is not None:
-            self._update.make(self._gradients(divisor), self._goes_on, update)
+            self._update.make(self._gradients(divisor), begins, update)
         return loss
 
     # For telar.torch.fit:
