@@ -270,8 +270,8 @@ class Capture:
         self.weights, self.masks = {}, {}
         self.trained = list(model.trainable_variables)
         for variable in model.variables:
-            if getattr(variable, "constraint", None) is not None:
-                raise Refusal(f"the variable '{variable.path}' has a constraint, which Telar does not have")
+            if is_file and getattr(variable, "constraint", None) is not None:
+                raise Refusal(f"the variable '{variable.path}' has a constraint, which a file cannot have")
         if not self.trained:
             raise Refusal("the model has no variable that is trained")
 

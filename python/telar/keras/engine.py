@@ -3,6 +3,7 @@
 import functools
 import inspect
 import math
+import warnings
 
 import keras
 import numpy
@@ -146,7 +147,7 @@ class Engine:
             arrays = self.captured.arrays(*given)
             size = len(next(iter(arrays.values())))
             self._update_others_before(arrays, batch)
-            rate = optimizers.learning_rate_at(self.model.optimizer, self.state.step)
+            rate = 0.0 if self.state.by_keras else optimizers.learning_rate_at(self.model.optimizer, self.state.step)
             ids = numpy.arange(self._samples, self._samples + size)
             self.state.step += 1
             sums, finite = self.session.train(arrays, ids, rate, self.state.step, 0, 0 if self.captured.mean else 1)
@@ -157,6 +158,8 @@ class Engine:
                 if math.isfinite(loss):
                     self._take_all()
                 raise not_finite(step, loss, "those of the model's variables")
+            if self.state.by_keras:
+                self.state.update_by_keras(size if self.captured.mean else 1)
             self._track(sums, arrays)
         if not self._is_fitting:
             self.give()  # train_on_batch: the next line of the program may read the variables
@@ -233,7 +236,7 @@ class Engine:
             return x, y, weights_by_output(self._losses, weight)
         model._symbolic_build(data_batch=batch)
         key = (id(model.optimizer), id(model._compile_loss), id(model._compile_metrics),
-               tuple(id(v) for v in model.trainable_variables), repr(optimizers.options_of(model.optimizer)), weighted)
+               tuple(id(v) for v in model.trainable_variables), self._options(), weighted)
         if key != self._key:
             self._losses = losses_of(model)
             self._make_session(batch, (x, y, weights_by_output(self._losses, weight)), weighted)
@@ -241,12 +244,21 @@ class Engine:
         self._take()
         return x, y, weights_by_output(self._losses, weight)
 
+    def _options(self):
+        """What a session keeps of the optimizer: its options in words, or why Keras's own makes the updates."""
+        optimizer = self.model.optimizer
+        return optimizers.reason_for_keras(optimizer, self.model.trainable_variables) or repr(optimizers.options_of(optimizer))
+
     def _make_session(self, batch, arrays, weighted):
         self.give()
         model, optimizer = self.model, self.model.optimizer
         if model._compile_metrics is not None and weighted and any(model._compile_metrics._flat_weighted_metrics):
             raise Refusal("weighted_metrics with weights of samples are not in Telar's graphs; leave them out of compile()")
-        form, options = optimizers.form_of(optimizer), optimizers.options_of(optimizer)
+        reason = optimizers.reason_for_keras(optimizer, model.trainable_variables)
+        if reason is not None:
+            if _native.trains_alone(self.strategy, self.options):
+                raise Refusal(f"{reason}; and Keras has one optimizer, but each replica of {self.strategy} needs its own")
+            warnings.warn(f"Keras's own optimizer makes the updates, of Telar's gradients: {reason}", stacklevel=2)
         x, _, _ = arrays
         self.example = x
         capture = Capture(model, x, weighted, metrics_of(model), bf16=self.bf16)
@@ -255,9 +267,14 @@ class Engine:
         if self.check:
             checked = capture.captured(check=True)
             require_equal(model, checked, keras.utils.unpack_x_y_sample_weight(batch), checked.arrays(*arrays), self.threads)
-        session = _native.Session(captured.model, size, form.name, options, self.strategy, self.options,
-                                  float(optimizer.global_clipnorm or 0.0), self.bf16, self.threads, self.seed)
-        self.captured, self.session, self.state = captured, session, State(captured, session, optimizer)
+        name, options, clip_norm = "sgd", {}, 0.0
+        if reason is None:
+            name, options = optimizers.form_of(optimizer).name, optimizers.options_of(optimizer)
+            clip_norm = float(optimizer.global_clipnorm or 0.0)
+        by_keras = list(model.trainable_variables) if reason is not None else []
+        session = _native.Session(captured.model, size, name, options, self.strategy, self.options, clip_norm, self.bf16, self.threads,
+                                  self.seed)
+        self.captured, self.session, self.state = captured, session, State(captured, session, optimizer, by_keras)
         self._may_have_changed = True
 
     def _take(self):
