@@ -1267,11 +1267,17 @@ class InPyTorch(unittest.TestCase):
         step, other = self.check(Net(nn.BatchNorm1d(4)), nn.CrossEntropyLoss(), self.batches()[:3])
         self.assertLess(largest_difference(step.model.buffers(), other.buffers()), 1e-6)
 
+    def test_a_batch_norm_has_the_whole_batch(self):
+        for net in (Net(nn.BatchNorm1d(4)), Net(nn.BatchNorm1d(4, track_running_stats=False), nn.Dropout(0.0))):
+            with self.assertWarnsRegex(UserWarning, 'one worker computes the whole batches'):
+                step, other = self.check(net, nn.CrossEntropyLoss(), self.batches()[:3], "mirrored", replicas=2)
+            self.assertLess(largest_difference(step.model.state_dict().values(), other.state_dict().values()), 1e-6)
+
     def test_running_statistics_of_workers_are_their_mean(self):
         net = nn.Sequential(nn.BatchNorm1d(4, momentum=1.0), nn.Linear(4, 3))
         x, y = self.batches()[0]
         step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), strategy="mirrored", replicas=2,
-                       engine="torch")
+                       engine="torch", batch_norm="local")
         step(x, y)
         step.sync()
         expected = (x[:4].var(0) + x[4:].var(0)) / 2

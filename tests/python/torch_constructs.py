@@ -943,7 +943,7 @@ def counter_goes_on(make):
     return looped(make, net)
 
 
-@construct(engine="torch", by_share=True)
+@construct(engine="torch")
 def cumulative_norm(make):
     return looped(make, mlp(nn.BatchNorm1d(6, momentum=None)))
 

@@ -14,7 +14,7 @@ import torch
 from telar import _native
 from telar.comparison import is_same_loss
 from telar.torch.capture import Captured, WithLoss, begin_training, example, first_tensor, modes_kept
-from telar.torch.check import untouched
+from telar.torch.check import FixedDraws, WithoutChance, untouched
 from telar.torch.counted import DividedByAll, Meeting, OfAPart
 from telar.torch.fingerprint import hook_of_a_layer
 from telar.torch.following import WORKER
@@ -28,10 +28,11 @@ class External:
     """The model of a module and its loss.
 
     batch: an example; trained: names of the parameters that are trained; workers: how many compute at the same time;
-    threads: of each worker, or 0 for those that PyTorch has.
+    threads: of each worker, or 0 for those that PyTorch has; coupled: whether samples may depend on each other in training, as by
+    a batch norm, which then has the statistics of its worker's part.
     """
 
-    def __init__(self, module, loss, batch, trained, workers, threads):
+    def __init__(self, module, loss, batch, trained, workers, threads, coupled=True):
         self._batches, self._meetings, self._starts, self._end = {}, {}, [], 0
         self._threads, self._workers = threads, workers
         self._whole = WithLoss(module, loss)
@@ -52,6 +53,8 @@ class External:
         self.mean = workers > 1 and self._is_mean(batch)
         if workers > 1:
             self._require_no_limits(batch)
+            if not coupled:
+                self._require_apart(batch)
         compute = weakref.WeakMethod(self._compute)  # otherwise the model and this object would keep each other
         model = _native.Model.external(type(module).__name__, lambda *call: compute()(*call), described, list(sample or [1]))
         self._predicts = sample is not None
@@ -135,13 +138,25 @@ class External:
                 raise Refusal(f"the gradient of '{name.removeprefix('model.')}' does not grow with the loss, as where a function of its own "
                               "or a hook limits it, so it cannot be put together from those of the workers")
 
-    def _is_mean(self, batch):
+    def _require_apart(self, batch):
+        """Raises Refusal if samples depend on each other in training."""
+        try:
+            with FixedDraws(), WithoutChance():
+                if self._is_mean(batch, training=True) == self.mean:
+                    return
+        except (Refusal, ValueError):  # a batch norm of a single sample
+            pass
+        raise Refusal("its samples depend on each other in training, as by a batch norm, which would have the statistics of a worker's part "
+                      "of the batch (batch_norm=\"local\" allows that)")
+
+    def _is_mean(self, batch, training=False):
         """Whether the loss of a batch is the mean of its parts' losses, not their sum. Raises Refusal if it is neither."""
         size, divisors = len(batch[0]), {}
         cut = max(1, size // 3)
-        loss = self._loss_under(batch, DividedByAll(divisors.setdefault))
-        first, second = (self._loss_under(part, DividedByAll(lambda number, own: divisors.get(number, own), size / max(1, len(part[0]))))
-                         for part in ([t[rows] for t in batch] for rows in (slice(cut), slice(cut, None))))
+        loss = self._loss_under(batch, DividedByAll(divisors.setdefault), training)
+        parts = [[tensor[rows] for tensor in batch] for rows in (slice(cut), slice(cut, None))]
+        first, second = (self._loss_under(part, DividedByAll(lambda number, own: divisors.get(number, own), size / max(1, len(part[0]))), training)
+                         for part in parts)
         if is_same_loss((first * cut + second * (size - cut)) / size, loss):
             return True
         if is_same_loss(first + second, loss):
@@ -149,10 +164,10 @@ class External:
         raise Refusal(f"the loss of the batch, {loss:.6g}, is neither the mean nor the sum of those of its parts, {first:.6g} and "
                       f"{second:.6g}, so workers cannot compute it in shares")
 
-    def _loss_under(self, batch, divisors):
-        """The loss in evaluation mode, of the module as it is, which forward may change."""
+    def _loss_under(self, batch, divisors, training):
+        """The loss of the module as it is, which forward may change."""
         with modes_kept(self._whole), untouched(self._whole), divisors:
-            self._whole.eval()
+            begin_training(self._whole) if training else self._whole.eval()
             return float(loss_of(self._whole, batch))
 
     def _require_same_kind(self, batch):
