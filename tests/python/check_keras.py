@@ -339,6 +339,30 @@ class Losses(unittest.TestCase):
     def test_function_of_the_user(self):
         self.run_loss(lambda y, p: ops.mean(ops.square(y - p) * 3 + ops.abs(p), axis=-1), lambda n: normal(n, 4))
 
+    def test_of_classes_by_the_user(self):
+        """Focal losses, as users write them."""
+        class Focal(keras.losses.Loss):
+            def call(self, y, p):
+                each = keras.losses.sparse_categorical_crossentropy(y, p, from_logits=True)
+                return (1 - ops.exp(-each)) ** 2 * each
+
+        def by_one_hot(y, p):
+            truth = ops.one_hot(ops.cast(y, "int32"), 4)
+            return -ops.sum(truth * (1 - p) ** 2 * ops.log(p + 1e-6), axis=-1)
+
+        self.run_loss(Focal(), lambda n: classes(n, 4), metrics=[])
+        self.run_loss(Focal(), lambda n: RANDOM.integers(0, 4, (n, 5)), metrics=["accuracy"], shape=(5, 6))
+        self.run_loss(by_one_hot, lambda n: classes(n, 4), activation="softmax", metrics=["accuracy"])
+
+    def test_other_losses_of_keras(self):
+        of = keras.losses
+        for loss in (of.LogCosh(), of.MeanAbsolutePercentageError(), of.MeanSquaredLogarithmicError(), of.CategoricalHinge(), of.Tversky(axis=-1), of.Dice(axis=-1)):
+            with self.subTest(loss.name):
+                self.run_loss(loss, lambda n: numpy.abs(normal(n, 4)), activation="softplus")
+        for loss in (of.CategoricalFocalCrossentropy(), of.CategoricalFocalCrossentropy(from_logits=True, gamma=1.0, label_smoothing=0.1)):
+            self.run_loss(loss, self.one_hot, activation=None if loss.get_config().get("from_logits") else "softmax")
+        self.run_loss(of.BinaryFocalCrossentropy(apply_class_balancing=True), lambda n: classes(n, 2), 1, "sigmoid")
+
     def test_of_sequences(self):
         self.run_loss(keras.losses.SparseCategoricalCrossentropy(from_logits=True), lambda n: RANDOM.integers(0, 4, (n, 5)),
                       metrics=["accuracy"], shape=(5, 6))
@@ -1288,8 +1312,9 @@ class Hostile(unittest.TestCase):
             def call(self, y, p):
                 return ops.mean(ops.square(y - p), axis=-1)
 
-        self.assert_refused("call of its own", loss=Own())
-        self.assert_refused("does not have the loss", loss="log_cosh")
+        self.fit(loss=Own())
+        self.fit(loss=Own(reduction="sum"), optimizer=lambda: keras.optimizers.SGD(0.005))
+        self.assert_refused("All reduces the axis of the samples", loss="hinge")  # Keras asks whether all labels are 0 or 1
         self.assert_refused("number for each sample|samples", loss=lambda y, p: ops.mean(ops.square(y - p)))
         self.assert_refused("samples", loss=lambda y, p: ops.square(y - p) / ops.sum(p, axis=0, keepdims=True))
 

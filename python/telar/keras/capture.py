@@ -256,14 +256,15 @@ def extents_of(tensor, array):
 class Capture:
     """Builds Telar's model of a compiled model of Keras.
 
-    x: a batch of inputs, for models whose inputs are not known. weighted: whether samples have weights.
+    x: a batch of inputs, for models whose inputs are not known; y: its labels, by output, or None. weighted: whether samples have
+    weights.
     metrics: those of Keras that the graphs compute, too, each with its output; only what they can is tracked.
     bf16: whether the session computes in it.
     """
 
-    def __init__(self, model, x=None, weighted=False, metrics=(), is_file=False, bf16=False):
+    def __init__(self, model, x=None, y=None, weighted=False, metrics=(), is_file=False, bf16=False):
         require_own_step(model)
-        self.model, self.x, self.weighted, self.metrics, self.is_file = model, x, weighted, metrics, is_file
+        self.model, self.x, self.y, self.weighted, self.metrics, self.is_file = model, x, y, weighted, metrics, is_file
         self.rounds = bf16 or is_file
         self.losses = losses_of(model)
         self.reduction = self.losses[0].reduction
@@ -324,7 +325,8 @@ class Capture:
         self.names, self.targets, found, totals = set(), {}, {}, []
         for one in self.losses:
             prediction = predictions[one.output]
-            target = self.targets[one.output] = losses.target_of(one.function, prediction.shape)
+            target = self.targets[one.output] = losses.target_of(
+                one.function, prediction.shape, None if self.y is None else numpy.shape(self.y[one.output]))
             label = self._input(low, label_name(one.output), target.integer, target.shape)
             found[one.output] = losses.Losses(low, prediction, label)
             self._require_mask_of_batch(prediction.mask, one.output)

@@ -64,8 +64,8 @@ def save(model, path):
     engine = engine_of(model)
     if engine is not None:
         engine.give()
-    x = engine.example if engine is not None else None
-    captured = Capture(model, x, metrics=metrics_of(model), is_file=True).captured()
+    x, y = engine.example if engine is not None else (None, None)
+    captured = Capture(model, x, y, metrics=metrics_of(model), is_file=True).captured()
     captured.model.write(str(path), {})
 
 
@@ -81,7 +81,8 @@ class Engine:
     def __init__(self, model, strategy, options, threads, bf16, seed, check):
         self.model, self.strategy, self.options = model, strategy, options
         self.threads, self.bf16, self.seed, self.check = threads, bf16, seed, check
-        self.captured = self.session = self.state = self.example = None
+        self.captured = self.session = self.state = None
+        self.example = None, None  # inputs and labels of a batch
         self._key = self._losses = None
         self._samples = 0
         self._is_fitting = False
@@ -259,9 +260,9 @@ class Engine:
             if _native.trains_alone(self.strategy, self.options):
                 raise Refusal(f"{reason}; and Keras has one optimizer, but each replica of {self.strategy} needs its own")
             warnings.warn(f"Keras's own optimizer makes the updates, of Telar's gradients: {reason}", stacklevel=2)
-        x, _, _ = arrays
-        self.example = x
-        capture = Capture(model, x, weighted, metrics_of(model), bf16=self.bf16)
+        x, y, _ = arrays
+        self.example = x, y
+        capture = Capture(model, x, y, weighted, metrics_of(model), bf16=self.bf16)
         captured = capture.captured()
         size = len(tree.flatten(x)[0])
         if self.check:
