@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -1027,6 +1028,40 @@ class State(unittest.TestCase):
             found.append(losses_of(net, [(x, y)] * 3))
         self.assertEqual(len(set(found[0])), 3)
         numpy.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+
+
+class Extents(unittest.TestCase):
+    """Batches of several lengths."""
+
+    def build(self):
+        tokens = keras.Input((None,), dtype="int32")
+        return keras.Model(tokens, layers.Dense(4)(layers.LSTM(5, return_sequences=True)(layers.Embedding(9, 3)(tokens))))
+
+    def batches(self, lengths):
+        return [(RANDOM.integers(0, 9, (4, length)), RANDOM.integers(0, 4, (4, length))) for length in lengths]
+
+    def test_each_length_is_captured_and_used_again(self):
+        keras.utils.set_random_seed(0)
+        given = self.batches([5, 3, 5, 4, 3, 3, 5, 4] * 2)
+        nets = pair(self.build, given[0][0], lambda net: net.compile(
+            keras.optimizers.SGD(0.2), keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"]))
+        tk.use(nets[0])
+        numpy.testing.assert_allclose(*(losses_of(net, given) for net in nets), rtol=1e-4)
+        self.assertEqual(len(nets[0]._telar._parked), 3)
+        for length in (3, 6):
+            x, y = self.batches([length])[0]
+            numpy.testing.assert_allclose(*(net.predict(x, verbose=0) for net in nets), atol=1e-5)
+            numpy.testing.assert_allclose(*(net.evaluate(x, y, verbose=0) for net in nets), rtol=1e-4)
+        for net in nets:
+            net.fit((batch for batch in given), verbose=0)
+        self.assertLess(largest_difference(nets[0].get_weights(), nets[1].get_weights()), 1e-4)
+
+    def test_too_many(self):
+        net = self.build()
+        net.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        tk.use(net, check=False)
+        with unittest.mock.patch.object(tk.engine, "MOST_FORMS", 2), self.assertRaisesRegex(telar.Error, "had 2 shapes"):
+            losses_of(net, self.batches([1, 2, 1, 3]))
 
 
 class Doubled(layers.Layer):

@@ -222,7 +222,7 @@ ATTACHED = {
     "accumulation hook": lambda net, optimizer: net[0].bias.register_post_accumulate_grad_hook(doubled),
     "optimizer's hook before": limited, "optimizer's hook after": clamped,
     "forward hook": lambda net, optimizer: net[0].register_forward_hook(lambda layer, given, found: 0.9 * found),
-    "backward hook": lambda net, optimizer: net[-1].register_full_backward_hook(lambda layer, into, of: (into[0] * 0.5,)),
+    "backward hook": lambda net, optimizer: net[-1].register_full_backward_hook(lambda layer, into, of: tuple(g if g is None else 0.5 * g for g in into)),
 }
 
 

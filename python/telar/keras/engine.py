@@ -13,12 +13,13 @@ from telar import _native
 from telar.keras import optimizers
 from telar.keras.callbacks import with_exchange
 from telar.keras.capture import Capture, labels_of, losses_of, metrics_of, outputs_structure, require_own_step, weights_by_output
-from telar.keras.check import require_equal
+from telar.keras.check import called, require_equal, without_gradient
 from telar.keras.state import State
 from telar.keras.values import Refusal, numbers
 from telar.refusal import checked_options, not_finite
 
 BACKENDS = ("tensorflow", "torch")
+MOST_FORMS = 16  # of batches
 
 
 def use(model, /, *, strategy="single", threads=0, precision="f32", seed=0, check=True, **options):
@@ -83,7 +84,8 @@ class Engine:
         self.threads, self.bf16, self.seed, self.check = threads, bf16, seed, check
         self.captured = self.session = self.state = None
         self.example = None, None  # inputs and labels of a batch
-        self._key = self._losses = None
+        self._key = self._forms = self._losses = None
+        self._parked = {}  # what belongs to batches of other extents
         self._samples = 0
         self._is_fitting = False
         self._may_have_changed = True
@@ -179,11 +181,22 @@ class Engine:
         found = []
         for batch in batches(data, self.model.steps_per_execution):
             x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
-            self._take()
-            found.append(self.session.predict(self.captured.arrays(inputs_of(self.model, x))))
+            found.append(self._predicted(inputs_of(self.model, x)))
         parts = self.captured.apart(numpy.concatenate(found) if len(found) > 1 else found[0])
         parts = [keras.ops.convert_to_tensor(part) for part in parts]
         return parts[0] if len(parts) == 1 else tree.pack_sequence_as(outputs_structure(self.model), parts)
+
+    def _predicted(self, x):
+        """The predictions of a batch; for extents that no batch of labels has had, by Keras."""
+        forms = forms_of(x)
+        if forms == self._forms[:len(forms)]:
+            self._take()
+            return self.session.predict(self.captured.arrays(x))
+        self.give()
+        with without_gradient():
+            given = tree.map_structure(keras.ops.convert_to_tensor, x)
+            found = [numbers(one) for one in tree.flatten(called(self.model, given, training=False))]
+        return found[0] if len(found) == 1 else numpy.concatenate([one.reshape(len(one), -1) for one in found], axis=1)
 
     # Metrics
 
@@ -233,15 +246,26 @@ class Engine:
             raise Refusal("the batch has no labels; Telar trains models with a loss of (labels, prediction)")
         y = labels_of(model, y)
         weighted = weight is not None or (self._key is not None and self._key[-1])
-        if self._key is not None and not self._may_have_changed and weighted == self._key[-1]:
+        forms = forms_of((x, y))
+        if self._key is not None and not self._may_have_changed and weighted == self._key[-1] and forms == self._forms:
             return x, y, weights_by_output(self._losses, weight)
         model._symbolic_build(data_batch=batch)
         key = (id(model.optimizer), id(model._compile_loss), id(model._compile_metrics),
                tuple(id(v) for v in model.trainable_variables), self._options(), weighted)
         if key != self._key:
-            self._losses = losses_of(model)
-            self._make_session(batch, (x, y, weights_by_output(self._losses, weight)), weighted)
-            self._key = key
+            self._parked.clear()
+        if key != self._key or forms != self._forms:
+            self.give()
+            if forms in self._parked:
+                self.captured, self.session, self.state, self._losses = self._parked[forms]
+                self._take_all()
+            elif len(self._parked) == MOST_FORMS:
+                raise Refusal(f"the batches have had {MOST_FORMS} shapes, and this is another one; pad sequences to fewer lengths")
+            else:
+                self._losses = losses_of(model)
+                self._make_session(batch, (x, y, weights_by_output(self._losses, weight)), weighted)
+                self._parked[forms] = self.captured, self.session, self.state, self._losses
+            self._key, self._forms = key, forms
         self._take()
         return x, y, weights_by_output(self._losses, weight)
 
@@ -251,7 +275,6 @@ class Engine:
         return optimizers.reason_for_keras(optimizer, self.model.trainable_variables) or repr(optimizers.options_of(optimizer))
 
     def _make_session(self, batch, arrays, weighted):
-        self.give()
         model, optimizer = self.model, self.model.optimizer
         if model._compile_metrics is not None and weighted and any(model._compile_metrics._flat_weighted_metrics):
             raise Refusal("weighted_metrics with weights of samples are not in Telar's graphs; leave them out of compile()")
@@ -300,6 +323,11 @@ def inputs_of(model, x):
 
 def as_arrays(tensors):
     return tree.map_structure(lambda leaf: None if leaf is None else numbers(leaf), tensors)
+
+
+def forms_of(arrays):
+    """The shapes of a batch's samples."""
+    return tuple(numpy.shape(array)[1:] for array in tree.flatten(arrays))
 
 
 def batches(data, most):
