@@ -782,12 +782,13 @@ import torch
 from torch import nn
 import telar.torch as tt
 
-def run(folder, kill_at, epochs, **options):
+def run(folder, kill_at, epochs, engine="telar", kind=torch.optim.Adam, cycle=False, **options):
     torch.manual_seed(0)
     x, y = torch.randn(22, 4), torch.randint(0, 3, (22,))
     net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 3))
-    optimizer = torch.optim.Adam(net.parameters(), 0.02)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.7)
+    optimizer = kind(net.parameters(), 0.02)
+    schedules = torch.optim.lr_scheduler
+    scheduler = schedules.OneCycleLR(optimizer, 0.02, total_steps=4) if cycle else schedules.StepLR(optimizer, 1, 0.7)
     made = 0
 
     class Samples(torch.utils.data.TensorDataset):
@@ -801,7 +802,7 @@ def run(folder, kill_at, epochs, **options):
 
     loader = torch.utils.data.DataLoader(Samples(x, y), batch_size=4, shuffle=True)
     history = tt.fit(net, nn.CrossEntropyLoss(), optimizer, loader, epochs=epochs, validation=[(x, y)], scheduler=scheduler,
-                     output=folder, progress=False, engine="telar", **options)
+                     output=folder, progress=False, engine=engine, **options)
     return net, optimizer, history
 
 if __name__ == "__main__":
@@ -864,6 +865,34 @@ class Checkpoints(unittest.TestCase):
         self.same(run(self.path("mirrored"), 0, 3, strategy="mirrored", replicas=2),
                   (run(self.path("mirrored2"), 0, 1, strategy="mirrored", replicas=2),
                    run(self.path("mirrored2"), 0, 3, strategy="mirrored", replicas=2, resume=True))[1])
+
+    def test_pytorchs_updates(self):
+        """Where PyTorch computes the module, or its own optimizer updates, from the first step or from a later one."""
+        run, best = self.training["run"], {"best": True, "checkpoint_steps": 2}
+        for name, options in (("own optimizer", {"engine": "auto", "kind": torch.optim.NAdam}), ("options that change", {"engine": "auto", "cycle": True}),
+                              ("mirrored", {"engine": "auto", "kind": torch.optim.RAdam, "strategy": "mirrored", "replicas": 2}),
+                              ("PyTorch", {"engine": "torch", "kind": torch.optim.NAdam}), ("PyTorch with Adam", {"engine": "torch"})):
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                whole = run(self.path(f"{name} whole"), 0, 3, **options, **best)
+                run(self.path(name), 0, 1, **options, **best)
+                self.same(run(self.path(name), 0, 3, resume=True, **options, **best), whole)
+
+    def test_counters_of_a_module_that_pytorch_computes(self):
+        class Counting(nn.Linear):
+            def __init__(self):
+                super().__init__(4, 3)
+                self.register_buffer("seen", torch.zeros((), dtype=torch.long))
+
+            def forward(self, x):
+                self.seen += 1
+                return super().forward(x)
+
+        for epochs in (1, 2):
+            net = Counting()
+            tt.fit(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), [(torch.ones(4, 4), torch.arange(4) % 3)] * 3,
+                   epochs=epochs, engine="torch", output=self.path("counting"), resume=True, progress=False)
+        self.assertEqual(int(net.seen), 6)
 
     def test_the_folder(self):
         net, _, history = self.training["run"](self.path("run"), 0, 3)

@@ -104,6 +104,8 @@ class External:
         changed = [name for name in changed if name not in counts]
         if self._workers > 1:
             self._require_same_of_parts(module, batch, [name for name in changed if f"{name.rpartition('.running_')[0]}.num_batches_tracked".removeprefix(".") not in counts])
+        if self._workers == 1:  # for a checkpoint, which has others apart
+            changed = [name for name in changed if before[name].dtype == torch.float32]
         for name in changed:
             if before[name].dtype != torch.float32:
                 raise Refusal(f"a step changes '{name}' of {before[name].dtype}; Telar's workers can agree on float32 only")

@@ -383,6 +383,14 @@ def write_all(session, tensors):
             session.write_state(name, "", numbers(tensors[name]))
 
 
+def read_all(session, tensors):
+    """Gives these tensors of a module what a session has of them."""
+    with outside_of_modes():
+        for name, slot in session.state_names:
+            if not slot and name in tensors:
+                tensors[name].copy_(torch.from_numpy(session.read_state(name)).reshape(tensors[name].shape))
+
+
 def numbers(tensor):
     """A float32 array of at least one axis."""
     return numpy.atleast_1d(tensor.detach().to("cpu", torch.float32).contiguous().numpy())
