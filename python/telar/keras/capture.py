@@ -32,7 +32,8 @@ class Captured:
     mean: whether the loss is a mean over the samples, not their sum. tracked: metrics of Keras whose sums follow the
     loss in the graphs' metrics, each with its output, or None. alike: whether training and evaluation compute the same
     prediction. weights: by output, of the losses that have some: their shape for a sample, and the loss's reduction.
-    masks: by output, functions that give them of a telar.keras.values.Batch.
+    masks: by output, functions that give them of a telar.keras.values.Batch. prepared: what Keras computes of a batch for the graphs
+    of training and of evaluation: functions of a Batch and the element type, by name.
     """
 
     model: object
@@ -46,9 +47,10 @@ class Captured:
     alike: bool
     weights: dict
     masks: dict
+    prepared: tuple
 
-    def arrays(self, x, y=None, weights=None):
-        """A batch as arrays by the names of the graphs' inputs. weights: of the samples, by output."""
+    def arrays(self, x, y=None, weights=None, training=False):
+        """A batch as arrays by the names of the graphs' inputs. weights: of the samples, by output; training: for which graph."""
         found = {}
         given = tree.flatten(x)
         if len(given) != len(self.inputs):
@@ -56,6 +58,10 @@ class Captured:
         for (name, dtype, shape, _), array in zip(self.inputs, given):
             if dtype is not None:
                 found[name] = as_input(as_whole(array, name) if dtype == "i32" else of_shape(array, shape), dtype, name)
+        prepared = self.prepared[0 if training else 1]
+        if prepared:
+            batch = self._batch(given)
+            found |= {name: as_input(numpy.asarray(compute(batch)), dtype, name) for name, (compute, dtype) in prepared.items()}
         if y is None:
             return found
         labels = tree.flatten(y)
@@ -84,11 +90,11 @@ class Captured:
         """Which numbers of the losses count, by output: boolean arrays. given: the batch's inputs."""
         if not self.masks:
             return {}
-        inputs = {}
-        for (name, _, shape, dtype), array in zip(self.inputs, given):
-            inputs[name] = of_shape(array, shape).astype(dtype)
-        batch = Batch(inputs, len(given[0]))
+        batch = self._batch(given)
         return {output: numpy.asarray(mask(batch)) != 0 for output, mask in self.masks.items()}
+
+    def _batch(self, given):
+        return Batch({name: of_shape(array, shape).astype(dtype) for (name, _, shape, dtype), array in zip(self.inputs, given)}, len(given[0]))
 
     def counts(self, arrays):
         """By how much each of the metrics counts a batch: its samples, or of each the part that its mask leaves."""
@@ -108,8 +114,8 @@ class Captured:
         return as_input(as_whole(y, name), "i32", name) if target.integer else as_input(y, "f32", name)
 
     def of_model(self, arrays):
-        """Of a batch's arrays, the inputs of the model."""
-        return {name: arrays[name] for name, dtype, *_ in self.inputs if dtype is not None}
+        """Of a batch's arrays in evaluation, the inputs of the model."""
+        return {name: arrays[name] for name in (*(name for name, dtype, *_ in self.inputs if dtype is not None), *self.prepared[1])}
 
     def apart(self, prediction):
         """The predictions of each output."""
@@ -269,6 +275,7 @@ class Capture:
         self.losses = losses_of(model)
         self.reduction = self.losses[0].reduction
         self.weights, self.masks = {}, {}
+        self.prepared_x = None  # what Keras computes in place of the first input, if the graphs do not take that
         self.trained = list(model.trainable_variables)
         for variable in model.variables:
             if is_file and getattr(variable, "constraint", None) is not None:
@@ -279,22 +286,31 @@ class Capture:
     def captured(self, check=False):
         """check: as Lowering has it."""
         variables = Variables(self.trained)
-        lows = [Lowering(variables, training, check, self.rounds) for training in (True, False, False)]
+        lows = [Lowering(variables, training, check, self.rounds, self.prepared_x) for training in (True, False, False)]
         tracked, forms = self._with_loss(lows[0]), []
         self._with_loss(lows[1], tracked)
         predictions = [lows[2].plain(one) for one in self._predictions(lows[2], forms)]
+        if "x" not in lows[0].inputs and lows[0].prepared.keys() & lows[0].inputs.keys():
+            self.prepared_x = min(lows[0].prepared.keys() & lows[0].inputs.keys())
+            return self.captured(check)
         outputs = [one.shape[1:] for one in predictions]
         if len(predictions) > 1:
             predictions = [lows[2].joined([lows[2].reshaped(one, (None, math.prod(one.shape[1:]))) for one in predictions], 1)]
         lows[2].graph.output("prediction", predictions[0].id)
         variables.require_all(self.trained)
+        prepared = tuple({name: (low.prepared[name].compute, "i32" if value.integer else "f32") for name, value in low.inputs.items()
+                          if name in low.prepared} for low in lows[::2])
+        of_training = any(low.prepared[name].of_training for low in lows for name in low.inputs if name in low.prepared)
+        if self.is_file and (prepared[0] or prepared[1]):
+            raise Refusal(f"Keras computes the input {next(iter(prepared[0] | prepared[1]))} of each batch, by a layer that Telar does not have, "
+                          "and a file has no such layer; train on prepared samples, or save with Keras")
         names = ["loss", *[name for name, *_ in tracked]]
         built = _native.Model.of_graphs(self.model.name, *[low.graph for low in lows], variables.parameters.described(), names)
         used = {name: value for low in lows for name, value in low.inputs.items()}
         inputs = [(p.name, None if p.name not in used else "i32" if used[p.name].integer else "f32", p.shape[1:], dtype_of(p)) for p in forms]
         return Captured(built, inputs, self.names, self.targets, outputs, variables.all, self.reduction != "sum",
-                        [(metric, output) for _, metric, output, _ in tracked], not lows[0].draws and not lows[0].statistics,
-                        self.weights, self.masks)
+                        [(metric, output) for _, metric, output, _ in tracked], not (lows[0].draws or lows[0].statistics or of_training),
+                        self.weights, self.masks, prepared)
 
     def _predictions(self, low, forms=None):
         """The model's outputs. forms: receives its inputs (Pending)."""
@@ -307,7 +323,8 @@ class Capture:
         pending = []
         for i, (tensor, array) in enumerate(zip(inner.inputs if layered else batch, batch)):
             dtype = keras.backend.standardize_dtype(tensor.dtype)
-            pending.append(Pending("x" if i == 0 else f"x{i + 1}", extents_of(tensor, array), dtype.startswith(("int", "uint")), dtype == "bool"))
+            first = "x" if self.prepared_x is None else "x1"
+            pending.append(Pending(first if i == 0 else f"x{i + 1}", extents_of(tensor, array), dtype.startswith(("int", "uint")), dtype == "bool"))
         if forms is not None:
             forms += pending
         given = tree.pack_sequence_as(inner.inputs if layered else self.x, pending)

@@ -147,7 +147,7 @@ class Engine:
         """Makes the steps of one call of Keras's train function; returns the metrics until now."""
         for batch in batches(data, self.model.steps_per_execution):
             given = self._begin(batch)
-            arrays = self.captured.arrays(*given)
+            arrays = self.captured.arrays(*given, training=True)
             size = len(next(iter(arrays.values())))
             self._update_others_before(arrays, batch)
             rate = 0.0 if self.state.by_keras else optimizers.learning_rate_at(self.model.optimizer, self.state.step)
@@ -290,7 +290,7 @@ class Engine:
         size = len(tree.flatten(x)[0])
         if self.check:
             checked = capture.captured(check=True)
-            require_equal(model, checked, keras.utils.unpack_x_y_sample_weight(batch), checked.arrays(*arrays), self.threads)
+            require_equal(model, checked, keras.utils.unpack_x_y_sample_weight(batch), checked.arrays(*arrays, training=True), self.threads)
         name, options, clip_norm = "sgd", {}, 0.0
         if reason is None:
             name, options = optimizers.form_of(optimizer).name, optimizers.options_of(optimizer)
