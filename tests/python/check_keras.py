@@ -1245,6 +1245,15 @@ class Hostile(unittest.TestCase):
             self.fit(lambda: layers.Dense(4, kernel_regularizer=rule, bias_regularizer="l2"))
         self.fit(lambda: layers.Conv2D(4, 3, kernel_regularizer="l2"), shape=(5, 5, 2))
 
+    def test_regularizers_with_one_sample_first(self):
+        def net():
+            return keras.Sequential([keras.Input((6,)), layers.Dense(3, kernel_regularizer=keras.regularizers.L2(0.3))])
+
+        batches = [(normal(n, 6), normal(n, 3)) for n in (1, 5, 5)]
+        nets = pair(net, batches[0][0], lambda model: model.compile(keras.optimizers.SGD(0.05), "mse"))
+        tk.use(nets[0])
+        numpy.testing.assert_allclose(*(losses_of(model, batches) for model in nets), rtol=1e-5)
+
     def test_other_regularizers(self):
         self.assert_refused("activity_regularizer", lambda: layers.Dense(4, activity_regularizer="l2"))
         self.assert_refused("OrthogonalRegularizer", lambda: layers.Dense(4, kernel_regularizer=keras.regularizers.OrthogonalRegularizer()))

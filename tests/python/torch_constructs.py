@@ -392,6 +392,14 @@ def branch_on_the_size(make):
     return looped(make, Net())
 
 
+@construct
+def penalty_with_one_sample_first(make):
+    """Found by fuzz_torch.py 1 --seed 20236."""
+    net = mlp()
+    return looped(make, net, loss=lambda net, x, y: F.cross_entropy(net(x), y) + 0.1 * sum(p.square().sum() for p in net.parameters()),
+                  given=batches((1, 6, 4)))
+
+
 # State that forward changes
 
 

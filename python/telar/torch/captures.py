@@ -265,6 +265,7 @@ class Captures:
 
     def _new_session(self, size):
         """For batches of about this size. The parameters have the values of the capture."""
+        size = max(2, size)  # a graph of one sample does not sum over samples what they share, such as a penalty
         held, names, form = self._captured.tensors, self._captured.moving, None
         if self._update is not None:
             self._session = _native.Session(self._captured.model, size, "sgd", {}, self.strategy, self.options, 0.0, self._bf16,
