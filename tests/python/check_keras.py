@@ -1245,6 +1245,12 @@ class Hostile(unittest.TestCase):
             self.fit(lambda: layers.Dense(4, kernel_regularizer=rule, bias_regularizer="l2"))
         self.fit(lambda: layers.Conv2D(4, 3, kernel_regularizer="l2"), shape=(5, 5, 2))
 
+    def test_sums_beside_a_batch_norm(self):
+        """Which moves its statistics by those of the batch, whatever the loss is."""
+        for options in ({}, {"strategy": "mirrored", "replicas": 2}):
+            self.fit(lambda: layers.Dense(4), layers.BatchNormalization, loss=keras.losses.MeanSquaredError(reduction="sum"), use=options,
+                     optimizer=lambda: keras.optimizers.SGD(0.005))
+
     def test_regularizers_with_one_sample_first(self):
         def net():
             return keras.Sequential([keras.Input((6,)), layers.Dense(3, kernel_regularizer=keras.regularizers.L2(0.3))])

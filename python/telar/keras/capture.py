@@ -31,7 +31,8 @@ class Captured:
     variables: by name in Telar (telar.keras.variables.Held).
     mean: whether the loss is a mean over the samples, not their sum. tracked: metrics of Keras whose sums follow the
     loss in the graphs' metrics, each with its output, or None. alike: whether training and evaluation compute the same
-    prediction. weights: by output, of the losses that have some: their shape for a sample, and the loss's reduction.
+    prediction. weights: by output, of the losses that have some: their shape for a sample, the loss's reduction, and whether
+    they are multiplied by the number of samples.
     masks: by output, functions that give them of a telar.keras.values.Batch. prepared: what Keras computes of a batch for the graphs
     of training and of evaluation: functions of a Batch and the element type, by name.
     """
@@ -81,9 +82,9 @@ class Captured:
                     if found[integers].dtype == numpy.int32:
                         found[integers] = numpy.where(mask, found[integers], 0).astype(numpy.int32)
             if weight_name in self.names:
-                shape, reduction = self.weights[output]
-                given_weight = (weights or {}).get(output)
-                found[weight_name] = as_input(losses.weights_of((size, *shape), reduction, given_weight, mask), "f32", weight_name)
+                shape, reduction, times_samples = self.weights[output]
+                given_weight = losses.weights_of((size, *shape), reduction, (weights or {}).get(output), mask)
+                found[weight_name] = as_input(given_weight * numpy.float32(size if times_samples else 1), "f32", weight_name)
         return found
 
     def masks_of(self, given):
@@ -275,6 +276,7 @@ class Capture:
         self.losses = losses_of(model)
         self.reduction = self.losses[0].reduction
         self.weights, self.masks = {}, {}
+        self.sum_as_mean = False  # whether a sum is computed as the mean of what is multiplied by the number of samples
         self.prepared_x = None  # what Keras computes in place of the first input, if the graphs do not take that
         self.trained = list(model.trainable_variables)
         for variable in model.variables:
@@ -293,6 +295,11 @@ class Capture:
         if "x" not in lows[0].inputs and lows[0].prepared.keys() & lows[0].inputs.keys():
             self.prepared_x = min(lows[0].prepared.keys() & lows[0].inputs.keys())
             return self.captured(check)
+        if self.reduction == "sum" and lows[0].statistics and not self.sum_as_mean:  # statistics are divided by the samples, as a mean is
+            if self.is_file:
+                raise Refusal("the loss is a sum over the samples, and the model has a batch norm; a file takes a mean with it")
+            self.sum_as_mean = True
+            return self.captured(check)
         outputs = [one.shape[1:] for one in predictions]
         if len(predictions) > 1:
             predictions = [lows[2].joined([lows[2].reshaped(one, (None, math.prod(one.shape[1:]))) for one in predictions], 1)]
@@ -308,7 +315,7 @@ class Capture:
         built = _native.Model.of_graphs(self.model.name, *[low.graph for low in lows], variables.parameters.described(), names)
         used = {name: value for low in lows for name, value in low.inputs.items()}
         inputs = [(p.name, None if p.name not in used else "i32" if used[p.name].integer else "f32", p.shape[1:], dtype_of(p)) for p in forms]
-        return Captured(built, inputs, self.names, self.targets, outputs, variables.all, self.reduction != "sum",
+        return Captured(built, inputs, self.names, self.targets, outputs, variables.all, self.reduction != "sum" or self.sum_as_mean,
                         [(metric, output) for _, metric, output, _ in tracked], not (lows[0].draws or lows[0].statistics or of_training),
                         self.weights, self.masks, prepared)
 
@@ -348,7 +355,7 @@ class Capture:
             found[one.output] = losses.Losses(low, prediction, label)
             self._require_mask_of_batch(prediction.mask, one.output)
             weights = functools.partial(self._weights, low, one, prediction.mask)
-            weights = weights if self.weighted or prediction.mask is not None else None
+            weights = weights if self.weighted or self.sum_as_mean or prediction.mask is not None else None
             totals.append(found[one.output].total(one.function, one.options, one.reduction, weights))
         total = low.scaled(totals[0], self.losses[0].weight)
         for one, more in zip(self.losses[1:], totals[1:]):
@@ -395,12 +402,12 @@ class Capture:
         """An input of weights of losses with this shape of a sample."""
         if mask is not None and tuple(mask.shape[1:]) != tuple(shape):
             raise Refusal(f"the output has a mask of the shape {list(mask.shape)}, but its loss gives {[None, *shape]}")
-        self.weights[loss.output] = (tuple(shape), loss.reduction)
+        self.weights[loss.output] = (tuple(shape), loss.reduction, self.sum_as_mean)
         return self._input(low, of_output("weight", loss.output), False, tuple(shape))
 
     def _of_output(self, metric, output, low, found, totals):
         """The sum of an output's metric, of what its mask leaves."""
-        shape, _ = self.weights.get(output, (None, None))
+        shape, *_ = self.weights.get(output, (None,))
         mask = self._input(low, of_output("mask", output), False, shape) if output in self.masks else None
         return metric(low, found[output], mask)
 
