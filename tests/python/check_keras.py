@@ -357,7 +357,7 @@ class Losses(unittest.TestCase):
 
     def test_other_losses_of_keras(self):
         of = keras.losses
-        for loss in (of.LogCosh(), of.MeanAbsolutePercentageError(), of.MeanSquaredLogarithmicError(), of.CategoricalHinge(), of.Tversky(axis=-1), of.Dice(axis=-1)):
+        for loss in (of.LogCosh(), of.MeanAbsolutePercentageError(), of.MeanSquaredLogarithmicError(), of.CosineSimilarity(), of.CategoricalHinge(), of.Tversky(axis=-1), of.Dice(axis=-1)):
             with self.subTest(loss.name):
                 self.run_loss(loss, lambda n: numpy.abs(normal(n, 4)), activation="softplus")
         for loss in (of.CategoricalFocalCrossentropy(), of.CategoricalFocalCrossentropy(from_logits=True, gamma=1.0, label_smoothing=0.1)):
