@@ -24,7 +24,7 @@ def require_equal(model, captured, batch, arrays, threads):
     """Raises Refusal unless Telar computes what Keras does. captured: for a check (telar.keras.capture)."""
     size = len(next(iter(arrays.values())))
     session = _native.Session(captured.model, size, "sgd", {}, "single", {}, threads=threads)
-    sums, _ = session.train(arrays, numpy.arange(size), 0.0, 1)
+    sums, _ = session.train(arrays, numpy.arange(size), 0.0, 1, 0, 0 if captured.mean else 1)
     divisor = size if captured.mean else 1
     right, gradients, updates = computed(model, batch)
     if not is_same_loss(sums[0] / divisor, right):

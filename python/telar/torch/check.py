@@ -230,7 +230,7 @@ def require_equal(programs, batch, arrays_of, threads):
     captured = programs.model(check=True)
     size = len(batch[0])
     session = _native.Session(captured.model, size, "sgd", {}, "single", {}, threads=threads)
-    sums, _ = session.train(arrays_of(captured, batch), numpy.arange(size), 0.0, 1)
+    sums, _ = session.train(arrays_of(captured, batch), numpy.arange(size), 0.0, 1, 0, 0 if captured.mean else 1)
     divisor = size if captured.mean else 1
     right, gradients = eager(model, loss, batch)
     loss_found = sums[0] / divisor
