@@ -1744,7 +1744,7 @@ class Reads(unittest.TestCase):
     def test_workers_that_read_the_module_itself(self):
         net, optimizer = self.pair()
         step = tt.Step(net, lambda module, x, y: F.cross_entropy(module(x), y) + 0.1 * net[0].weight.square().sum(), optimizer,
-                       engine="torch", strategy="mirrored", replicas=2)
+                       engine="torch", strategy="mirrored", replicas=2, batch_norm="local")
         with self.assertRaisesRegex(telar.Error, "while workers compute with copies"):
             for _ in range(2):
                 step(*self.batch())

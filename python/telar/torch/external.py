@@ -141,15 +141,20 @@ class External:
                               "or a hook limits it, so it cannot be put together from those of the workers")
 
     def _require_apart(self, batch):
-        """Raises Refusal if samples depend on each other in training."""
+        """Raises Refusal if samples depend on each other in training, or if forward keeps tensors that somebody may read."""
+        before = kept_by(self._whole.model)
         try:
             with FixedDraws(), WithoutChance():
-                if self._is_mean(batch, training=True) == self.mean:
-                    return
+                is_apart = self._is_mean(batch, training=True) == self.mean
         except (Refusal, ValueError):  # a batch norm of a single sample
-            pass
-        raise Refusal("its samples depend on each other in training, as by a batch norm, which would have the statistics of a worker's part "
-                      "of the batch (batch_norm=\"local\" allows that)")
+            is_apart = False
+        if not is_apart:
+            raise Refusal("its samples depend on each other in training, as by a batch norm, which would have the statistics of a worker's "
+                          "part of the batch (batch_norm=\"local\" allows that)")
+        for name, tensor in kept_by(self._whole.model).items():
+            if before.get(name) is not tensor:
+                raise Refusal(f"forward keeps a tensor as '{name}' of the module, which the workers' copies would have in its place "
+                              "(batch_norm=\"local\" allows that)")
 
     def _is_mean(self, batch, training=False):
         """Whether the loss of a batch is the mean of its parts' losses, not their sum. Raises Refusal if it is neither."""
@@ -266,6 +271,12 @@ class Worker:
         self._whole.eval()
         with torch.no_grad():
             return first_tensor(self._whole.model(*inputs)).float()
+
+
+def kept_by(module):
+    """The tensors that layers have as plain attributes, by their names."""
+    return {f"{path}.{name}".removeprefix("."): value for path, layer in module.named_modules() for name, value in vars(layer).items()
+            if isinstance(value, torch.Tensor)}
 
 
 def copied(whole):
