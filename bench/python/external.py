@@ -43,7 +43,7 @@ def telar_step(name, size, width):
     import telar.torch as tt
     module, images, labels = model_and_batch(name, size, width)
     step = tt.Step(module, nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), 0.01, momentum=0.9), threads=2,
-                   strategy="mirrored", replicas=2, engine="torch")
+                   strategy="mirrored", replicas=2, engine="torch", batch_norm="local")
     print(median_of(lambda: step(images, labels)))
 
 

@@ -782,12 +782,13 @@ import torch
 from torch import nn
 import telar.torch as tt
 
-def run(folder, kill_at, epochs, **options):
+def run(folder, kill_at, epochs, engine="telar", kind=torch.optim.Adam, cycle=False, **options):
     torch.manual_seed(0)
     x, y = torch.randn(22, 4), torch.randint(0, 3, (22,))
     net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 3))
-    optimizer = torch.optim.Adam(net.parameters(), 0.02)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.7)
+    optimizer = kind(net.parameters(), 0.02)
+    schedules = torch.optim.lr_scheduler
+    scheduler = schedules.OneCycleLR(optimizer, 0.02, total_steps=4) if cycle else schedules.StepLR(optimizer, 1, 0.7)
     made = 0
 
     class Samples(torch.utils.data.TensorDataset):
@@ -801,7 +802,7 @@ def run(folder, kill_at, epochs, **options):
 
     loader = torch.utils.data.DataLoader(Samples(x, y), batch_size=4, shuffle=True)
     history = tt.fit(net, nn.CrossEntropyLoss(), optimizer, loader, epochs=epochs, validation=[(x, y)], scheduler=scheduler,
-                     output=folder, progress=False, engine="telar", **options)
+                     output=folder, progress=False, engine=engine, **options)
     return net, optimizer, history
 
 if __name__ == "__main__":
@@ -864,6 +865,34 @@ class Checkpoints(unittest.TestCase):
         self.same(run(self.path("mirrored"), 0, 3, strategy="mirrored", replicas=2),
                   (run(self.path("mirrored2"), 0, 1, strategy="mirrored", replicas=2),
                    run(self.path("mirrored2"), 0, 3, strategy="mirrored", replicas=2, resume=True))[1])
+
+    def test_pytorchs_updates(self):
+        """Where PyTorch computes the module, or its own optimizer updates, from the first step or from a later one."""
+        run, best = self.training["run"], {"best": True, "checkpoint_steps": 2}
+        for name, options in (("own optimizer", {"engine": "auto", "kind": torch.optim.NAdam}), ("options that change", {"engine": "auto", "cycle": True}),
+                              ("mirrored", {"engine": "auto", "kind": torch.optim.RAdam, "strategy": "mirrored", "replicas": 2}),
+                              ("PyTorch", {"engine": "torch", "kind": torch.optim.NAdam}), ("PyTorch with Adam", {"engine": "torch"})):
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                whole = run(self.path(f"{name} whole"), 0, 3, **options, **best)
+                run(self.path(name), 0, 1, **options, **best)
+                self.same(run(self.path(name), 0, 3, resume=True, **options, **best), whole)
+
+    def test_counters_of_a_module_that_pytorch_computes(self):
+        class Counting(nn.Linear):
+            def __init__(self):
+                super().__init__(4, 3)
+                self.register_buffer("seen", torch.zeros((), dtype=torch.long))
+
+            def forward(self, x):
+                self.seen += 1
+                return super().forward(x)
+
+        for epochs in (1, 2):
+            net = Counting()
+            tt.fit(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), [(torch.ones(4, 4), torch.arange(4) % 3)] * 3,
+                   epochs=epochs, engine="torch", output=self.path("counting"), resume=True, progress=False)
+        self.assertEqual(int(net.seen), 6)
 
     def test_the_folder(self):
         net, _, history = self.training["run"](self.path("run"), 0, 3)
@@ -1167,14 +1196,80 @@ class InPyTorch(unittest.TestCase):
         loss = nn.CrossEntropyLoss(reduction="sum")
         self.check(Net(), loss, self.batches(), "mirrored", 2e-5, replicas=3)
 
-    def test_a_loss_over_pairs_is_refused_for_workers(self):
+    def test_a_loss_over_pairs_is_for_one_worker(self):
         def loss(module, x, y):
             z = module(x)
             return F.cross_entropy(z @ z.T, torch.arange(len(x)))
 
         self.check(Net(), loss, self.batches())
-        with self.assertRaisesRegex(telar.Error, "neither the mean nor the sum"):
-            self.check(Net(), loss, self.batches(), "mirrored", replicas=2)
+        with self.assertWarnsRegex(UserWarning, "one worker computes the whole batches.*: the loss .* neither the mean nor the sum"):
+            self.check(Net(), loss, self.batches(), "mirrored", engine="auto", replicas=2)
+        net = Net()
+        with self.assertRaisesRegex(telar.Error, "neither the mean nor the sum.*choose the strategy single"):
+            tt.fit(net, loss, torch.optim.SGD(net.parameters(), 0.1), self.batches(), strategy="sync_ps", workers=2, engine="torch", progress=False)
+
+    def test_a_penalty_of_the_gradient(self):
+        def loss(net, x, y):
+            x = x.detach().requires_grad_()
+            scores = net(x)
+            slope, = torch.autograd.grad(scores.sum(), x, create_graph=True)
+            return F.cross_entropy(scores, y) + 0.1 * slope.square().sum(1).mean()
+
+        for options in ({}, {"strategy": "mirrored", "replicas": 2}, {"strategy": "sharded", "replicas": 3}):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                self.check(nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)), loss, self.batches(), limit=2e-5, engine="auto", **options)
+            self.assertFalse(any("one worker" in str(each.message) for each in told))
+
+    def test_criteria_of_the_user(self):
+        """Of (prediction, target), whatever further arguments they have."""
+        from torchvision.ops import sigmoid_focal_loss
+
+        def focal(prediction, target, gamma=2.0):
+            each = F.cross_entropy(prediction, target, reduction="none")
+            return ((1 - torch.exp(-each)) ** gamma * each).mean()
+
+        class Weighted:
+            def __call__(self, prediction, target):
+                return F.cross_entropy(prediction, target, torch.tensor([1.0, 2.0, 3.0]))
+
+        for loss, labels in ((focal, None), (functools.partial(focal, gamma=1.0), None), (Weighted(), None),
+                             (lambda prediction, target, scale=2.0, shift=0.0: scale * F.cross_entropy(prediction, target) + shift, None),
+                             (functools.partial(F.cross_entropy, label_smoothing=0.1), None),
+                             (functools.partial(sigmoid_focal_loss, reduction="mean"), 3)):
+            batches = [(x, F.one_hot(y, labels).float() if labels else y) for x, y in self.batches()]
+            net, other = nn.Linear(4, 3), nn.Linear(4, 3)
+            other.load_state_dict(net.state_dict())
+            expected = train(other, lambda net, x, y: loss(net(x), y), torch.optim.AdamW(other.parameters(), 0.01), batches)
+            step = tt.Step(net, loss, torch.optim.AdamW(net.parameters(), 0.01), engine="telar")
+            numpy.testing.assert_allclose([step(*batch) for batch in batches], expected, rtol=1e-5)
+
+    def test_a_straight_through_estimator(self):
+        class Rounded(nn.Sequential):
+            def forward(self, x):
+                z = self[0](x)
+                return self[1](z + (z.round() - z).detach())
+
+        for options in ({}, {"strategy": "mirrored", "replicas": 2}):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.check(Rounded(nn.Linear(4, 5), nn.Linear(5, 3)), nn.CrossEntropyLoss(), self.batches(), limit=2e-5, engine="auto", **options)
+
+    def test_a_loop_that_makes_the_optimizers_step_again(self):
+        for engine in ("telar", "torch", "auto"):
+            net = nn.Linear(4, 3)
+            optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9) if engine != "auto" else torch.optim.NAdam(net.parameters())
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                step = tt.Step(net, nn.CrossEntropyLoss(), optimizer, engine=engine)
+                step(*self.batches()[0])
+            nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+            with self.assertRaisesRegex(telar.Error, "step was made by telar.torch.Step.*update=False"):
+                optimizer.step()
+            net(torch.ones(1, 4)).sum().backward()
+            optimizer.step()  # of a gradient of its own
+            with self.assertWarnsRegex(UserWarning, "zero_grad.*update=False"):
+                step(*self.batches()[1])
 
     def test_labels_that_are_ignored_later(self):
         batches = self.batches()
@@ -1201,11 +1296,17 @@ class InPyTorch(unittest.TestCase):
         step, other = self.check(Net(nn.BatchNorm1d(4)), nn.CrossEntropyLoss(), self.batches()[:3])
         self.assertLess(largest_difference(step.model.buffers(), other.buffers()), 1e-6)
 
+    def test_a_batch_norm_has_the_whole_batch(self):
+        for net in (Net(nn.BatchNorm1d(4)), Net(nn.BatchNorm1d(4, track_running_stats=False), nn.Dropout(0.0))):
+            with self.assertWarnsRegex(UserWarning, 'one worker computes the whole batches'):
+                step, other = self.check(net, nn.CrossEntropyLoss(), self.batches()[:3], "mirrored", replicas=2)
+            self.assertLess(largest_difference(step.model.state_dict().values(), other.state_dict().values()), 1e-6)
+
     def test_running_statistics_of_workers_are_their_mean(self):
         net = nn.Sequential(nn.BatchNorm1d(4, momentum=1.0), nn.Linear(4, 3))
         x, y = self.batches()[0]
         step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), strategy="mirrored", replicas=2,
-                       engine="torch")
+                       engine="torch", batch_norm="local")
         step(x, y)
         step.sync()
         expected = (x[:4].var(0) + x[4:].var(0)) / 2
@@ -1512,13 +1613,12 @@ class Constructs(unittest.TestCase):
                     self.assertEqual("torch" if by_pytorch else "telar", construct.engine)
 
     def test_with_replicas(self):
-        """Some more are refused, because workers have parts of a batch."""
         for name, construct in CONSTRUCTS.items():
             if construct.by_share:
                 continue
             with self.subTest(name):
                 error, _ = self.check(construct, strategy="mirrored", replicas=2)
-                if construct.engine == "telar" and not construct.refused:
+                if not construct.refused:
                     self.assertIsNone(error)
 
 
@@ -1644,7 +1744,7 @@ class Reads(unittest.TestCase):
     def test_workers_that_read_the_module_itself(self):
         net, optimizer = self.pair()
         step = tt.Step(net, lambda module, x, y: F.cross_entropy(module(x), y) + 0.1 * net[0].weight.square().sum(), optimizer,
-                       engine="torch", strategy="mirrored", replicas=2)
+                       engine="torch", strategy="mirrored", replicas=2, batch_norm="local")
         with self.assertRaisesRegex(telar.Error, "while workers compute with copies"):
             for _ in range(2):
                 step(*self.batch())

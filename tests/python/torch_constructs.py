@@ -35,7 +35,7 @@ def eager(model, loss, optimizer, clip_norm=None):
 
     def step(*batch, update=True):
         nonlocal adds_up
-        if not adds_up:
+        if update and not adds_up:
             optimizer.zero_grad()
         value = loss(model(*batch[:-1]), batch[-1]) if isinstance(loss, nn.Module) else loss(model, *batch)
         value.backward()
@@ -44,6 +44,7 @@ def eager(model, loss, optimizer, clip_norm=None):
             if clip_norm:
                 nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
             optimizer.step()
+            optimizer.zero_grad()
         return float(value.detach())
 
     step.sync = lambda: None
@@ -373,7 +374,7 @@ def branch_on_one_sample_first(make):
     return looped(make, OddOne(), given=batches((1, 6, 4)))
 
 
-@construct(engine="torch")
+@construct(engine="torch", by_share=True)
 def squeezed(make):
     net = nn.Sequential(mlp(), nn.Linear(3, 1))
     given = [(x, y.float()) for x, y in batches((6, 4, 1))]
@@ -389,6 +390,14 @@ def branch_on_the_size(make):
             return y if x.shape[0] > 4 else 3 * y
 
     return looped(make, Net())
+
+
+@construct
+def penalty_with_one_sample_first(make):
+    """Found by fuzz_torch.py 1 --seed 20236."""
+    net = mlp()
+    return looped(make, net, loss=lambda net, x, y: F.cross_entropy(net(x), y) + 0.1 * sum(p.square().sum() for p in net.parameters()),
+                  given=batches((1, 6, 4)))
 
 
 # State that forward changes
@@ -557,6 +566,47 @@ def accumulation_by_pytorch(make):
     return accumulated(make, OddOne(), batches((6, 1, 4)))
 
 
+def loop_of_its_own(make, net, given, limit=lambda parameters: nn.utils.clip_grad_norm_(parameters, 0.3)):
+    """The loop limits gradients, and calls the optimizer itself."""
+    optimizer = torch.optim.Adam(net.parameters(), 0.01, eps=1e-3)
+    step, found = make(net, nn.CrossEntropyLoss(), optimizer), []
+    for i, batch in enumerate(given):
+        optimizer.zero_grad(set_to_none=i % 2 == 0)
+        found.append(step(*batch, update=False))
+        found.append(float(limit(net.parameters()) or 0))
+        optimizer.step()
+    found += [step(*batch) for batch in given[:3]]
+    return net, found
+
+
+@construct
+def clipping_by_the_loop(make):
+    return loop_of_its_own(make, mlp(nn.BatchNorm1d(6)), batches())
+
+
+@construct
+def clipping_of_values_by_the_loop(make):
+    return loop_of_its_own(make, mlp(), batches(), lambda parameters: nn.utils.clip_grad_value_(parameters, 0.02))
+
+
+@construct(engine="torch")
+def clipping_by_the_loop_and_pytorch(make):
+    return loop_of_its_own(make, OddOne(), batches((6, 1, 4)))
+
+
+@construct
+def gradients_that_the_loop_adds(make):
+    net = mlp()
+    optimizer = sgd(net)
+    step, losses = make(net, nn.CrossEntropyLoss(), optimizer), []
+    for batch in batches():
+        (0.01 * sum(p.square().sum() for p in net.parameters())).backward()
+        losses.append(step(*batch, update=False))
+        optimizer.step()
+        optimizer.zero_grad()
+    return net, losses
+
+
 # Freezing
 
 
@@ -626,6 +676,55 @@ def other_optimizers(make):
         nets.append(net)
         losses += looped(make, net, kind(net.parameters(), 0.01))[1]
     return nn.ModuleList(nets), losses
+
+
+class Lion(torch.optim.Optimizer):
+    """As published (arXiv:2302.06675), and as users write it."""
+
+    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1):
+        super().__init__(parameters, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in (p for p in group["params"] if p.grad is not None):
+                mean = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                p.data.mul_(1 - group["lr"] * group["weight_decay"])
+                p.add_(mean.lerp(p.grad, 1 - group["betas"][0]).sign_(), alpha=-group["lr"])
+                mean.lerp_(p.grad, 1 - group["betas"][1])
+
+
+@construct
+def optimizers_of_users(make):
+    losses, nets = [], []
+    for kind in (Lion, torch.optim.Adafactor, torch.optim.Muon):
+        net = nn.Sequential(nn.Linear(4, 6, bias=False), nn.Tanh(), nn.Linear(6, 3, bias=False))
+        torch.manual_seed(2)
+        nn.init.normal_(net[0].weight)
+        nn.init.normal_(net[2].weight)
+        nets.append(net)
+        losses += looped(make, net, kind(net.parameters(), lr=1e-3))[1]
+    return nn.ModuleList(nets), losses
+
+
+def sparse(make, kind, **options):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Flatten())
+    given = [(torch.randint(0, 10, (n, 3)), torch.randint(0, 12, (n,))) for n in (6, 4, 5, 6)]
+    return looped(make, net, kind(net.parameters(), 0.1, **options), given=given)
+
+
+@construct
+def sparse_gradients(make):
+    """Whole ones change what sparse ones change."""
+    found = [sparse(make, torch.optim.SGD, momentum=0.9), sparse(make, torch.optim.Adagrad)]
+    return nn.ModuleList(net for net, _ in found), [loss for _, losses in found for loss in losses]
+
+
+@construct(engine="torch")
+def optimizer_of_sparse_gradients(make):
+    """Which updates only the rows of the batch."""
+    return sparse(make, torch.optim.SparseAdam)
 
 
 @construct
@@ -742,8 +841,8 @@ def generator_and_critic(make):
     critic = nn.Sequential(nn.Linear(4, 8, bias=False), nn.BatchNorm1d(8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
     both = nn.Sequential(generator, critic)
     of_critic = make(critic, lambda net, real, fake: F.softplus(-net(real)).mean() + F.softplus(net(fake)).mean(),
-                     torch.optim.Adam(critic.parameters(), 0.01, eps=1e-3))
-    of_generator = make(both, lambda net, z: F.softplus(-net(z)).mean(), torch.optim.Adam(generator.parameters(), 0.01, eps=1e-3))
+                     torch.optim.Adam(critic.parameters(), 0.003, eps=1e-3))
+    of_generator = make(both, lambda net, z: F.softplus(-net(z)).mean(), torch.optim.Adam(generator.parameters(), 0.003, eps=1e-3))
     losses = []
     for real, _ in batches((6,)):
         z = torch.randn(6, 2)
@@ -852,7 +951,7 @@ def counter_goes_on(make):
     return looped(make, net)
 
 
-@construct(engine="torch", by_share=True)
+@construct(engine="torch")
 def cumulative_norm(make):
     return looped(make, mlp(nn.BatchNorm1d(6, momentum=None)))
 
@@ -860,6 +959,11 @@ def cumulative_norm(make):
 @construct(engine="torch")
 def of_float64(make):
     return looped(make, mlp().double(), given=[(x.double(), y) for x, y in batches()])
+
+
+@construct(engine="torch")
+def of_bfloat16(make):
+    return looped(make, mlp().bfloat16(), given=[(x.bfloat16(), y) for x, y in batches()])
 
 
 class Sequences(nn.Module):

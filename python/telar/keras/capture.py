@@ -31,8 +31,10 @@ class Captured:
     variables: by name in Telar (telar.keras.variables.Held).
     mean: whether the loss is a mean over the samples, not their sum. tracked: metrics of Keras whose sums follow the
     loss in the graphs' metrics, each with its output, or None. alike: whether training and evaluation compute the same
-    prediction. weights: by output, of the losses that have some: their shape for a sample, and the loss's reduction.
-    masks: by output, functions that give them of a telar.keras.values.Batch.
+    prediction. weights: by output, of the losses that have some: their shape for a sample, the loss's reduction, and whether
+    they are multiplied by the number of samples.
+    masks: by output, functions that give them of a telar.keras.values.Batch. prepared: what Keras computes of a batch for the graphs
+    of training and of evaluation: functions of a Batch and the element type, by name.
     """
 
     model: object
@@ -46,9 +48,10 @@ class Captured:
     alike: bool
     weights: dict
     masks: dict
+    prepared: tuple
 
-    def arrays(self, x, y=None, weights=None):
-        """A batch as arrays by the names of the graphs' inputs. weights: of the samples, by output."""
+    def arrays(self, x, y=None, weights=None, training=False):
+        """A batch as arrays by the names of the graphs' inputs. weights: of the samples, by output; training: for which graph."""
         found = {}
         given = tree.flatten(x)
         if len(given) != len(self.inputs):
@@ -56,6 +59,10 @@ class Captured:
         for (name, dtype, shape, _), array in zip(self.inputs, given):
             if dtype is not None:
                 found[name] = as_input(as_whole(array, name) if dtype == "i32" else of_shape(array, shape), dtype, name)
+        prepared = self.prepared[0 if training else 1]
+        if prepared:
+            batch = self._batch(given)
+            found |= {name: as_input(numpy.asarray(compute(batch)), dtype, name) for name, (compute, dtype) in prepared.items()}
         if y is None:
             return found
         labels = tree.flatten(y)
@@ -75,20 +82,20 @@ class Captured:
                     if found[integers].dtype == numpy.int32:
                         found[integers] = numpy.where(mask, found[integers], 0).astype(numpy.int32)
             if weight_name in self.names:
-                shape, reduction = self.weights[output]
-                given_weight = (weights or {}).get(output)
-                found[weight_name] = as_input(losses.weights_of((size, *shape), reduction, given_weight, mask), "f32", weight_name)
+                shape, reduction, times_samples = self.weights[output]
+                given_weight = losses.weights_of((size, *shape), reduction, (weights or {}).get(output), mask)
+                found[weight_name] = as_input(given_weight * numpy.float32(size if times_samples else 1), "f32", weight_name)
         return found
 
     def masks_of(self, given):
         """Which numbers of the losses count, by output: boolean arrays. given: the batch's inputs."""
         if not self.masks:
             return {}
-        inputs = {}
-        for (name, _, shape, dtype), array in zip(self.inputs, given):
-            inputs[name] = of_shape(array, shape).astype(dtype)
-        batch = Batch(inputs, len(given[0]))
+        batch = self._batch(given)
         return {output: numpy.asarray(mask(batch)) != 0 for output, mask in self.masks.items()}
+
+    def _batch(self, given):
+        return Batch({name: of_shape(array, shape).astype(dtype) for (name, _, shape, dtype), array in zip(self.inputs, given)}, len(given[0]))
 
     def counts(self, arrays):
         """By how much each of the metrics counts a batch: its samples, or of each the part that its mask leaves."""
@@ -108,8 +115,8 @@ class Captured:
         return as_input(as_whole(y, name), "i32", name) if target.integer else as_input(y, "f32", name)
 
     def of_model(self, arrays):
-        """Of a batch's arrays, the inputs of the model."""
-        return {name: arrays[name] for name, dtype, *_ in self.inputs if dtype is not None}
+        """Of a batch's arrays in evaluation, the inputs of the model."""
+        return {name: arrays[name] for name in (*(name for name, dtype, *_ in self.inputs if dtype is not None), *self.prepared[1])}
 
     def apart(self, prediction):
         """The predictions of each output."""
@@ -256,44 +263,61 @@ def extents_of(tensor, array):
 class Capture:
     """Builds Telar's model of a compiled model of Keras.
 
-    x: a batch of inputs, for models whose inputs are not known. weighted: whether samples have weights.
+    x: a batch of inputs, for models whose inputs are not known; y: its labels, by output, or None. weighted: whether samples have
+    weights.
     metrics: those of Keras that the graphs compute, too, each with its output; only what they can is tracked.
     bf16: whether the session computes in it.
     """
 
-    def __init__(self, model, x=None, weighted=False, metrics=(), is_file=False, bf16=False):
+    def __init__(self, model, x=None, y=None, weighted=False, metrics=(), is_file=False, bf16=False):
         require_own_step(model)
-        self.model, self.x, self.weighted, self.metrics, self.is_file = model, x, weighted, metrics, is_file
+        self.model, self.x, self.y, self.weighted, self.metrics, self.is_file = model, x, y, weighted, metrics, is_file
         self.rounds = bf16 or is_file
         self.losses = losses_of(model)
         self.reduction = self.losses[0].reduction
         self.weights, self.masks = {}, {}
+        self.sum_as_mean = False  # whether a sum is computed as the mean of what is multiplied by the number of samples
+        self.prepared_x = None  # what Keras computes in place of the first input, if the graphs do not take that
         self.trained = list(model.trainable_variables)
         for variable in model.variables:
-            if getattr(variable, "constraint", None) is not None:
-                raise Refusal(f"the variable '{variable.path}' has a constraint, which Telar does not have")
+            if is_file and getattr(variable, "constraint", None) is not None:
+                raise Refusal(f"the variable '{variable.path}' has a constraint, which a file cannot have")
         if not self.trained:
             raise Refusal("the model has no variable that is trained")
 
     def captured(self, check=False):
         """check: as Lowering has it."""
         variables = Variables(self.trained)
-        lows = [Lowering(variables, training, check, self.rounds) for training in (True, False, False)]
+        lows = [Lowering(variables, training, check, self.rounds, self.prepared_x) for training in (True, False, False)]
         tracked, forms = self._with_loss(lows[0]), []
         self._with_loss(lows[1], tracked)
         predictions = [lows[2].plain(one) for one in self._predictions(lows[2], forms)]
+        if "x" not in lows[0].inputs and lows[0].prepared.keys() & lows[0].inputs.keys():
+            self.prepared_x = min(lows[0].prepared.keys() & lows[0].inputs.keys())
+            return self.captured(check)
+        if self.reduction == "sum" and lows[0].statistics and not self.sum_as_mean:  # statistics are divided by the samples, as a mean is
+            if self.is_file:
+                raise Refusal("the loss is a sum over the samples, and the model has a batch norm; a file takes a mean with it")
+            self.sum_as_mean = True
+            return self.captured(check)
         outputs = [one.shape[1:] for one in predictions]
         if len(predictions) > 1:
             predictions = [lows[2].joined([lows[2].reshaped(one, (None, math.prod(one.shape[1:]))) for one in predictions], 1)]
         lows[2].graph.output("prediction", predictions[0].id)
         variables.require_all(self.trained)
+        prepared = tuple({name: (low.prepared[name].compute, "i32" if value.integer else "f32") for name, value in low.inputs.items()
+                          if name in low.prepared} for low in lows[::2])
+        of_training = any(low.prepared[name].of_training for low in lows for name in low.inputs if name in low.prepared)
+        if self.is_file and (prepared[0] or prepared[1]):
+            raise Refusal(f"Keras computes the input {next(iter(prepared[0] | prepared[1]))} of each batch, by a layer that Telar does not have, "
+                          "and a file has no such layer; train on prepared samples, or save with Keras")
         names = ["loss", *[name for name, *_ in tracked]]
         built = _native.Model.of_graphs(self.model.name, *[low.graph for low in lows], variables.parameters.described(), names)
         used = {name: value for low in lows for name, value in low.inputs.items()}
         inputs = [(p.name, None if p.name not in used else "i32" if used[p.name].integer else "f32", p.shape[1:], dtype_of(p)) for p in forms]
-        return Captured(built, inputs, self.names, self.targets, outputs, variables.all, self.reduction != "sum",
-                        [(metric, output) for _, metric, output, _ in tracked], not lows[0].draws and not lows[0].statistics,
-                        self.weights, self.masks)
+        return Captured(built, inputs, self.names, self.targets, outputs, variables.all, self.reduction != "sum" or self.sum_as_mean,
+                        [(metric, output) for _, metric, output, _ in tracked], not (lows[0].draws or lows[0].statistics or of_training),
+                        self.weights, self.masks, prepared)
 
     def _predictions(self, low, forms=None):
         """The model's outputs. forms: receives its inputs (Pending)."""
@@ -306,7 +330,8 @@ class Capture:
         pending = []
         for i, (tensor, array) in enumerate(zip(inner.inputs if layered else batch, batch)):
             dtype = keras.backend.standardize_dtype(tensor.dtype)
-            pending.append(Pending("x" if i == 0 else f"x{i + 1}", extents_of(tensor, array), dtype.startswith(("int", "uint")), dtype == "bool"))
+            first = "x" if self.prepared_x is None else "x1"
+            pending.append(Pending(first if i == 0 else f"x{i + 1}", extents_of(tensor, array), dtype.startswith(("int", "uint")), dtype == "bool"))
         if forms is not None:
             forms += pending
         given = tree.pack_sequence_as(inner.inputs if layered else self.x, pending)
@@ -324,12 +349,13 @@ class Capture:
         self.names, self.targets, found, totals = set(), {}, {}, []
         for one in self.losses:
             prediction = predictions[one.output]
-            target = self.targets[one.output] = losses.target_of(one.function, prediction.shape)
+            target = self.targets[one.output] = losses.target_of(
+                one.function, prediction.shape, None if self.y is None else numpy.shape(self.y[one.output]))
             label = self._input(low, label_name(one.output), target.integer, target.shape)
             found[one.output] = losses.Losses(low, prediction, label)
             self._require_mask_of_batch(prediction.mask, one.output)
             weights = functools.partial(self._weights, low, one, prediction.mask)
-            weights = weights if self.weighted or prediction.mask is not None else None
+            weights = weights if self.weighted or self.sum_as_mean or prediction.mask is not None else None
             totals.append(found[one.output].total(one.function, one.options, one.reduction, weights))
         total = low.scaled(totals[0], self.losses[0].weight)
         for one, more in zip(self.losses[1:], totals[1:]):
@@ -376,12 +402,12 @@ class Capture:
         """An input of weights of losses with this shape of a sample."""
         if mask is not None and tuple(mask.shape[1:]) != tuple(shape):
             raise Refusal(f"the output has a mask of the shape {list(mask.shape)}, but its loss gives {[None, *shape]}")
-        self.weights[loss.output] = (tuple(shape), loss.reduction)
+        self.weights[loss.output] = (tuple(shape), loss.reduction, self.sum_as_mean)
         return self._input(low, of_output("weight", loss.output), False, tuple(shape))
 
     def _of_output(self, metric, output, low, found, totals):
         """The sum of an output's metric, of what its mask leaves."""
-        shape, _ = self.weights.get(output, (None, None))
+        shape, *_ = self.weights.get(output, (None,))
         mask = self._input(low, of_output("mask", output), False, shape) if output in self.masks else None
         return metric(low, found[output], mask)
 

@@ -6,6 +6,7 @@ differ, so both compute without them.
 """
 
 import contextlib
+import functools
 
 import keras
 import numpy
@@ -23,7 +24,7 @@ def require_equal(model, captured, batch, arrays, threads):
     """Raises Refusal unless Telar computes what Keras does. captured: for a check (telar.keras.capture)."""
     size = len(next(iter(arrays.values())))
     session = _native.Session(captured.model, size, "sgd", {}, "single", {}, threads=threads)
-    sums, _ = session.train(arrays, numpy.arange(size), 0.0, 1)
+    sums, _ = session.train(arrays, numpy.arange(size), 0.0, 1, 0, 0 if captured.mean else 1)
     divisor = size if captured.mean else 1
     right, gradients, updates = computed(model, batch)
     if not is_same_loss(sums[0] / divisor, right):
@@ -142,8 +143,12 @@ def without_gradient():
 
 @contextlib.contextmanager
 def without_chance(model):
-    """Random layers change nothing."""
-    changed = []
+    """Random layers change nothing, and those that vary samples are in evaluation."""
+    changed, calls = [], []
+    for layer in model._flatten_layers():
+        if type(layer).__module__.startswith("keras.src.layers.preprocessing.") and layer._call_has_training_arg:
+            calls.append(layer)
+            vars(layer)["call"] = in_evaluation(layer.call)
     for layer in [*model._flatten_layers(), *(layer.cell for layer in model._flatten_layers() if hasattr(layer, "cell"))]:
         for name in RATES:
             if isinstance(vars(layer).get(name), float) and vars(layer)[name] != 0:
@@ -152,5 +157,15 @@ def without_chance(model):
     try:
         yield
     finally:
+        for layer in calls:
+            del vars(layer)["call"]
         for layer, name, value in changed:
             vars(layer)[name] = value
+
+
+def in_evaluation(call):
+    @functools.wraps(call)
+    def evaluated(*arguments, training=None, **keywords):
+        return call(*arguments, training=False, **keywords)
+
+    return evaluated

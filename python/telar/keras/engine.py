@@ -3,6 +3,7 @@
 import functools
 import inspect
 import math
+import warnings
 
 import keras
 import numpy
@@ -12,12 +13,13 @@ from telar import _native
 from telar.keras import optimizers
 from telar.keras.callbacks import with_exchange
 from telar.keras.capture import Capture, labels_of, losses_of, metrics_of, outputs_structure, require_own_step, weights_by_output
-from telar.keras.check import require_equal
+from telar.keras.check import called, require_equal, without_gradient
 from telar.keras.state import State
 from telar.keras.values import Refusal, numbers
 from telar.refusal import checked_options, not_finite
 
 BACKENDS = ("tensorflow", "torch")
+MOST_FORMS = 16  # of batches
 
 
 def use(model, /, *, strategy="single", threads=0, precision="f32", seed=0, check=True, **options):
@@ -63,8 +65,8 @@ def save(model, path):
     engine = engine_of(model)
     if engine is not None:
         engine.give()
-    x = engine.example if engine is not None else None
-    captured = Capture(model, x, metrics=metrics_of(model), is_file=True).captured()
+    x, y = engine.example if engine is not None else (None, None)
+    captured = Capture(model, x, y, metrics=metrics_of(model), is_file=True).captured()
     captured.model.write(str(path), {})
 
 
@@ -80,8 +82,10 @@ class Engine:
     def __init__(self, model, strategy, options, threads, bf16, seed, check):
         self.model, self.strategy, self.options = model, strategy, options
         self.threads, self.bf16, self.seed, self.check = threads, bf16, seed, check
-        self.captured = self.session = self.state = self.example = None
-        self._key = self._losses = None
+        self.captured = self.session = self.state = None
+        self.example = None, None  # inputs and labels of a batch
+        self._key = self._forms = self._losses = None
+        self._parked = {}  # what belongs to batches of other extents
         self._samples = 0
         self._is_fitting = False
         self._may_have_changed = True
@@ -143,10 +147,10 @@ class Engine:
         """Makes the steps of one call of Keras's train function; returns the metrics until now."""
         for batch in batches(data, self.model.steps_per_execution):
             given = self._begin(batch)
-            arrays = self.captured.arrays(*given)
+            arrays = self.captured.arrays(*given, training=True)
             size = len(next(iter(arrays.values())))
             self._update_others_before(arrays, batch)
-            rate = optimizers.learning_rate_at(self.model.optimizer, self.state.step)
+            rate = 0.0 if self.state.by_keras else optimizers.learning_rate_at(self.model.optimizer, self.state.step)
             ids = numpy.arange(self._samples, self._samples + size)
             self.state.step += 1
             sums, finite = self.session.train(arrays, ids, rate, self.state.step, 0, 0 if self.captured.mean else 1)
@@ -157,6 +161,8 @@ class Engine:
                 if math.isfinite(loss):
                     self._take_all()
                 raise not_finite(step, loss, "those of the model's variables")
+            if self.state.by_keras:
+                self.state.update_by_keras(size if self.captured.mean else 1)
             self._track(sums, arrays)
         if not self._is_fitting:
             self.give()  # train_on_batch: the next line of the program may read the variables
@@ -175,11 +181,22 @@ class Engine:
         found = []
         for batch in batches(data, self.model.steps_per_execution):
             x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
-            self._take()
-            found.append(self.session.predict(self.captured.arrays(inputs_of(self.model, x))))
+            found.append(self._predicted(inputs_of(self.model, x)))
         parts = self.captured.apart(numpy.concatenate(found) if len(found) > 1 else found[0])
         parts = [keras.ops.convert_to_tensor(part) for part in parts]
         return parts[0] if len(parts) == 1 else tree.pack_sequence_as(outputs_structure(self.model), parts)
+
+    def _predicted(self, x):
+        """The predictions of a batch; for extents that no batch of labels has had, by Keras."""
+        forms = forms_of(x)
+        if forms == self._forms[:len(forms)]:
+            self._take()
+            return self.session.predict(self.captured.arrays(x))
+        self.give()
+        with without_gradient():
+            given = tree.map_structure(keras.ops.convert_to_tensor, x)
+            found = [numbers(one) for one in tree.flatten(called(self.model, given, training=False))]
+        return found[0] if len(found) == 1 else numpy.concatenate([one.reshape(len(one), -1) for one in found], axis=1)
 
     # Metrics
 
@@ -229,35 +246,59 @@ class Engine:
             raise Refusal("the batch has no labels; Telar trains models with a loss of (labels, prediction)")
         y = labels_of(model, y)
         weighted = weight is not None or (self._key is not None and self._key[-1])
-        if self._key is not None and not self._may_have_changed and weighted == self._key[-1]:
+        forms = forms_of((x, y))
+        if self._key is not None and not self._may_have_changed and weighted == self._key[-1] and forms == self._forms:
             return x, y, weights_by_output(self._losses, weight)
         model._symbolic_build(data_batch=batch)
         key = (id(model.optimizer), id(model._compile_loss), id(model._compile_metrics),
-               tuple(id(v) for v in model.trainable_variables), repr(optimizers.options_of(model.optimizer)), weighted)
+               tuple(id(v) for v in model.trainable_variables), self._options(), weighted)
         if key != self._key:
-            self._losses = losses_of(model)
-            self._make_session(batch, (x, y, weights_by_output(self._losses, weight)), weighted)
-            self._key = key
+            self._parked.clear()
+        if key != self._key or forms != self._forms:
+            self.give()
+            if forms in self._parked:
+                self.captured, self.session, self.state, self._losses = self._parked[forms]
+                self._take_all()
+            elif len(self._parked) == MOST_FORMS:
+                raise Refusal(f"the batches have had {MOST_FORMS} shapes, and this is another one; pad sequences to fewer lengths")
+            else:
+                self._losses = losses_of(model)
+                self._make_session(batch, (x, y, weights_by_output(self._losses, weight)), weighted)
+                self._parked[forms] = self.captured, self.session, self.state, self._losses
+            self._key, self._forms = key, forms
         self._take()
         return x, y, weights_by_output(self._losses, weight)
 
+    def _options(self):
+        """What a session keeps of the optimizer: its options in words, or why Keras's own makes the updates."""
+        optimizer = self.model.optimizer
+        return optimizers.reason_for_keras(optimizer, self.model.trainable_variables) or repr(optimizers.options_of(optimizer))
+
     def _make_session(self, batch, arrays, weighted):
-        self.give()
         model, optimizer = self.model, self.model.optimizer
         if model._compile_metrics is not None and weighted and any(model._compile_metrics._flat_weighted_metrics):
             raise Refusal("weighted_metrics with weights of samples are not in Telar's graphs; leave them out of compile()")
-        form, options = optimizers.form_of(optimizer), optimizers.options_of(optimizer)
-        x, _, _ = arrays
-        self.example = x
-        capture = Capture(model, x, weighted, metrics_of(model), bf16=self.bf16)
+        reason = optimizers.reason_for_keras(optimizer, model.trainable_variables)
+        if reason is not None:
+            if _native.trains_alone(self.strategy, self.options):
+                raise Refusal(f"{reason}; and Keras has one optimizer, but each replica of {self.strategy} needs its own")
+            warnings.warn(f"Keras's own optimizer makes the updates, of Telar's gradients: {reason}", stacklevel=2)
+        x, y, _ = arrays
+        self.example = x, y
+        capture = Capture(model, x, y, weighted, metrics_of(model), bf16=self.bf16)
         captured = capture.captured()
-        size = len(tree.flatten(x)[0])
+        size = max(2, len(tree.flatten(x)[0]))  # a graph of one sample does not sum over samples what they share, such as a penalty
         if self.check:
             checked = capture.captured(check=True)
-            require_equal(model, checked, keras.utils.unpack_x_y_sample_weight(batch), checked.arrays(*arrays), self.threads)
-        session = _native.Session(captured.model, size, form.name, options, self.strategy, self.options,
-                                  float(optimizer.global_clipnorm or 0.0), self.bf16, self.threads, self.seed)
-        self.captured, self.session, self.state = captured, session, State(captured, session, optimizer)
+            require_equal(model, checked, keras.utils.unpack_x_y_sample_weight(batch), checked.arrays(*arrays, training=True), self.threads)
+        name, options, clip_norm = "sgd", {}, 0.0
+        if reason is None:
+            name, options = optimizers.form_of(optimizer).name, optimizers.options_of(optimizer)
+            clip_norm = float(optimizer.global_clipnorm or 0.0)
+        by_keras = list(model.trainable_variables) if reason is not None else []
+        session = _native.Session(captured.model, size, name, options, self.strategy, self.options, clip_norm, self.bf16, self.threads,
+                                  self.seed)
+        self.captured, self.session, self.state = captured, session, State(captured, session, optimizer, by_keras)
         self._may_have_changed = True
 
     def _take(self):
@@ -282,6 +323,11 @@ def inputs_of(model, x):
 
 def as_arrays(tensors):
     return tree.map_structure(lambda leaf: None if leaf is None else numbers(leaf), tensors)
+
+
+def forms_of(arrays):
+    """The shapes of a batch's samples."""
+    return tuple(numpy.shape(array)[1:] for array in tree.flatten(arrays))
 
 
 def batches(data, most):

@@ -11,6 +11,7 @@ import numpy
 from keras.src.losses.losses import LossFunctionWrapper
 
 from telar.keras import activations
+from telar.keras.operations import translates
 from telar.keras.values import Refusal, Value
 
 
@@ -26,17 +27,27 @@ class Target:
 
 
 def resolved(loss):
-    """The loss function of compile(), its arguments and its reduction. Raises Refusal if Telar does not have it."""
-    if not isinstance(loss, LossFunctionWrapper) or type(loss).call is not LossFunctionWrapper.call:
-        raise Refusal(f"the loss {type(loss).__name__} has a call of its own; give compile() a function of (y_true, y_pred)")
-    return loss.fn, dict(loss._fn_kwargs), loss.reduction
+    """The loss function of compile(), its arguments and its reduction."""
+    if isinstance(loss, LossFunctionWrapper) and type(loss).call is LossFunctionWrapper.call:
+        return loss.fn, dict(loss._fn_kwargs), loss.reduction
+    return loss.call, {}, loss.reduction
 
 
-def target_of(function, prediction):
-    """The form of the labels for a prediction of this shape."""
+def target_of(function, prediction, given=None):
+    """The form of the labels for a prediction of this shape. given: the shape of a batch's labels, if one is known.
+
+    A function of the user's own may take labels of another shape than the prediction's: they are numbers of classes.
+    """
     if function is keras.losses.sparse_categorical_crossentropy:
         return Target(True, prediction[1:-1])
-    return Target(False, prediction[1:])
+    wanted = tuple(prediction[1:])
+    if given is None or is_of_keras(function) or given[1:] in (wanted, (*wanted, 1)) or (*given[1:], 1) == wanted:
+        return Target(False, wanted)
+    return Target(True, tuple(given[1:]))
+
+
+def is_of_keras(function):
+    return str(getattr(function, "__module__", "")).startswith("keras.src.")
 
 
 class Losses:
@@ -50,8 +61,6 @@ class Losses:
         name = getattr(function, "__name__", "")
         if getattr(keras.losses, name, None) is function and name in LOSSES:
             return LOSSES[name](self, **options)
-        if str(getattr(function, "__module__", "")).startswith("keras.src."):
-            raise Refusal(f"Telar does not have the loss {name}")
         from telar.keras.walking import traced
 
         given = (lambda y, p: function(y, p, **options)) if options else function
@@ -138,20 +147,48 @@ def categorical_crossentropy(losses, from_logits=False, label_smoothing=0.0, axi
 
 
 def binary_crossentropy(losses, from_logits=False, label_smoothing=0.0, axis=-1):
-    """Of logits softplus(x) − x · y; of probabilities −y · log p − (1 − y) · log(1 − p)."""
     low, label = losses.low, losses.label
     if label_smoothing:
         label = low.add(low.scaled(label, 1 - label_smoothing), 0.5 * label_smoothing)
-    logits = losses.logits_of(from_logits)
-    if logits is not None:
-        each = low.sub(low.unary("softplus", logits), low.mul(logits, label))
-    else:
-        epsilon = keras.config.epsilon()
-        p = activations.clamped(low, losses.prediction, epsilon, 1 - epsilon)
-        of_true = low.mul(low.unary("log", p), label)
-        of_false = low.mul(low.unary("log", low.add(low.scaled(p, -1), 1.0)), low.add(low.scaled(label, -1), 1.0))
-        each = low.scaled(low.add(of_true, of_false), -1)
+    each = binary_crossentropies(losses, label, from_logits)
     return low.reduced("reduce_mean", each, [each.rank - 1])
+
+
+def binary_crossentropies(losses, label, from_logits):
+    """Of logits softplus(x) − x · y; of probabilities −y · log p − (1 − y) · log(1 − p)."""
+    low, logits = losses.low, losses.logits_of(from_logits)
+    if logits is not None:
+        return low.sub(low.unary("softplus", logits), low.mul(logits, label))
+    epsilon = keras.config.epsilon()
+    p = activations.clamped(low, losses.prediction, epsilon, 1 - epsilon)
+    of_true = low.mul(low.unary("log", p), label)
+    of_false = low.mul(low.unary("log", low.add(low.scaled(p, -1), 1.0)), low.add(low.scaled(label, -1), 1.0))
+    return low.scaled(low.add(of_true, of_false), -1)
+
+
+@translates("BinaryCrossentropy")
+def of_binary_operation(low, op, target, output):
+    return binary_crossentropies(Losses(low, output, target), target, op.from_logits)
+
+
+@translates("CategoricalCrossentropy")
+def of_categorical_operation(low, op, target, output):
+    return categorical_crossentropy(Losses(low, output, target), op.from_logits, axis=-1 if op.axis % output.rank == output.rank - 1 else op.axis)
+
+
+@translates("SparseCategoricalCrossentropy")
+def of_sparse_operation(low, op, target, output):
+    return sparse_categorical_crossentropy(Losses(low, output, low.tokens(target)), from_logits=op.from_logits,
+                                           axis=-1 if op.axis % output.rank == output.rank - 1 else op.axis)
+
+
+@translates("OneHot")
+def one_hot(low, op, x):
+    tokens = low.tokens(x)
+    if op.axis not in (-1, tokens.rank) or op.sparse:
+        raise low.refusal("has its classes along another axis than the last one, or is sparse")
+    table = low.constant(numpy.eye(op.num_classes, dtype=numpy.float32))
+    return Value(low.emit("embedding", [tokens, table]), (*tokens.shape, op.num_classes))
 
 
 def mean_squared_error(losses):

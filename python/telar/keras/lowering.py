@@ -13,12 +13,13 @@ class Lowering:
     """Builds one graph of a model.
 
     variables: the model's variables (telar.keras.variables). training: the mode of layers that are not told another.
-    For a `check`, dropout changes nothing, as in telar.keras.check. rounds: whether the session may compute in bf16.
+    For a `check`, dropout changes nothing, as in telar.keras.check. rounds: whether the session may compute in bf16. prepared_x: the
+    name of a prepared input that becomes the graph's "x", which every model has.
     """
 
     SAMPLES = 4  # of the batch for which the graph is built; it serves any number
 
-    def __init__(self, variables, training, check=False, rounds=False):
+    def __init__(self, variables, training, check=False, rounds=False, prepared_x=None):
         self.variables = variables
         self.training = training
         self.is_training = training  # of the graph as a whole
@@ -26,6 +27,8 @@ class Lowering:
         self.rounds = rounds
         self.graph = _native.GraphBuilder()
         self.inputs = {}  # names of the inputs that are used -> their Value
+        self._prepared_x = prepared_x
+        self.prepared = {}  # those that Keras computes of each batch, by name (Prepared)
         self.layer = None  # the operation under translation
         self.declared = {}  # parameters and constants by name
         self.vocabularies = {}  # id of tokens -> how many rows the table has that takes them
@@ -329,6 +332,15 @@ class Lowering:
         return Refusal(f"{kind} {sentence} ({self.place()})")
 
     # The rest is of this class alone.
+
+    def prepare(self, prepared):
+        """Another input that Keras computes, with a name of its own."""
+        base, number = prepared.name, 2
+        while prepared.name in self.prepared:  # as of a layer that is called twice
+            prepared.name, number = f"{base}_{number}", number + 1
+        prepared.name = "x" if prepared.name == self._prepared_x else prepared.name
+        self.prepared[prepared.name] = prepared
+        return prepared
 
     def _input(self, pending, integer):
         value = self.inputs.get(pending.name)

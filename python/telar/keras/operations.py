@@ -91,6 +91,15 @@ def log_softmax(low, op, x):
     return activations.log_softmax(low, x, op.axis)
 
 
+@translates("Normalize")
+def normalize(low, op, x):
+    if op.order != 2:
+        raise low.refusal("has another norm than that of squares")
+    squares = low.reduced("reduce_sum", low.mul(x, x), [op.axis], keepdims=True)
+    least = (op.epsilon or keras.config.epsilon()) ** 2
+    return low.mul(x, low.power(activations.clamped(low, squares, least, activations.LARGEST), -0.5))
+
+
 @translates("Power")
 def power(low, op, x1, x2):
     exponent = as_operand(x2)

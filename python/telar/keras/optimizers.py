@@ -43,8 +43,7 @@ def form_of(optimizer):
         raise Refusal(f"Telar has no optimizer {type(optimizer).__name__} of Keras; it has SGD, Adam, AdamW, RMSprop and Adagrad")
     for option in (*REFUSED, *form.refused):
         if getattr(optimizer, option, None):
-            raise Refusal(f"{type(optimizer).__name__} has {option}={getattr(optimizer, option)}, which Telar does not have; "
-                          "global_clipnorm limits the norm of the whole gradient")
+            raise Refusal(f"{type(optimizer).__name__} has {option}={getattr(optimizer, option)}, which Telar does not have")
     if optimizer.weight_decay:
         if form is not _ADAM:
             raise Refusal(f"{type(optimizer).__name__} has a weight_decay, which Telar has in Keras's form for Adam and AdamW only")
@@ -54,6 +53,15 @@ def form_of(optimizer):
     if optimizer.global_clipnorm and optimizer.global_clipnorm < LEAST_CLIP:
         raise Refusal(f"global_clipnorm is {optimizer.global_clipnorm}; it must be at least {LEAST_CLIP}")
     return form
+
+
+def reason_for_keras(optimizer, variables):
+    """Why Keras's own optimizer must make the updates, or None if Telar's can. variables: that it changes."""
+    try:
+        form_of(optimizer)
+    except Refusal as reason:
+        return str(reason)
+    return next((f"the variable '{one.path}' has a constraint" for one in variables if one.constraint is not None), None)
 
 
 def options_of(optimizer):

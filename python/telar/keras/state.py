@@ -1,8 +1,10 @@
 """What passes between the variables of Keras and the state of a session."""
 
+import keras
 import numpy
 
 from telar.keras import optimizers
+from telar.keras.check import without_gradient
 from telar.keras.values import Refusal, numbers
 
 
@@ -11,10 +13,12 @@ class State:
 
     Between two exchanges the session has the newer values. `written` are those of the last one, by which changes that a
     callback makes are noticed.
+    by_keras: the variables that Keras's own optimizer updates.
     """
 
-    def __init__(self, captured, session, optimizer):
+    def __init__(self, captured, session, optimizer, by_keras):
         self.session, self.optimizer, self.held = session, optimizer, captured.variables
+        self.by_keras = by_keras
         self.written = {}
         self.step = 0
         self.is_ahead = False  # the session has made steps that Keras does not have
@@ -39,7 +43,8 @@ class State:
             values = self.held[parameter].layout.to_keras(values, variable.shape)
             variable.assign(values)
             self.written[parameter, slot] = values
-        self.optimizer.iterations.assign(self.step)
+        if not self.by_keras:
+            self.optimizer.iterations.assign(self.step)
 
     def to_telar(self):
         """Takes what was changed in Keras since the last exchange."""
@@ -57,3 +62,19 @@ class State:
             self.session.write_state(parameter, slot, optimizers.to_telar(self.optimizer, slot, values) if slot else values)
         if not self.is_ahead:
             self.step = step
+
+    def update_by_keras(self, divisor):
+        """Keras's own optimizer makes its step, of the session's gradients; the session takes its values. divisor: of the gradients."""
+        held = {id(one.variable): one for one in self.held.values()}
+        scale = float(numbers(self.optimizer.scale_loss(keras.ops.ones(())))) / divisor  # which apply() takes away again
+        gradients = []
+        for variable in self.by_keras:
+            one = held[id(variable)]
+            gradient = one.layout.to_keras(self.session.read_gradient(one.name) * numpy.float32(scale), variable.shape)
+            gradients.append(keras.ops.convert_to_tensor(gradient))
+        with without_gradient():
+            self.optimizer.apply(gradients, self.by_keras)
+        for variable in self.by_keras:
+            one = held[id(variable)]
+            self.written[one.name, ""] = numpy.array(numbers(variable))
+            self.session.write_state(one.name, "", one.values())

@@ -7,7 +7,7 @@ import numpy
 
 from telar.refusal import Refusal
 
-__all__ = ["TENSORS", "Batch", "Deferred", "Layout", "Pending", "Refusal", "Value", "as_held", "numbers"]
+__all__ = ["TENSORS", "Batch", "Deferred", "Layout", "Pending", "Prepared", "Refusal", "Value", "as_held", "numbers"]
 
 
 @dataclasses.dataclass(eq=False)
@@ -61,6 +61,20 @@ class Pending:
 
     def of_batch(self, batch):
         return batch.inputs[self.name]
+
+
+@dataclasses.dataclass(eq=False)
+class Prepared(Pending):
+    """An input of the graph that Keras computes of each batch: what a layer gives that Telar does not have.
+
+    compute: a function of a Batch; of_training: whether it is that of the layer in training.
+    """
+
+    compute: object = None
+    of_training: bool = False
+
+    def of_batch(self, batch):
+        return self.compute(batch)
 
 
 @dataclasses.dataclass(eq=False)

@@ -18,7 +18,7 @@ from keras.src.layers.layer import CallContext
 from telar.keras import masks
 from telar.keras.layers import LAYERS, regularisation
 from telar.keras.operations import OF_SHAPES, OPERATIONS, SAME
-from telar.keras.values import TENSORS, Refusal, numbers
+from telar.keras.values import TENSORS, Prepared, Refusal, numbers
 
 
 def outputs_of(low, inputs, values, outputs, training=None):
@@ -113,7 +113,8 @@ def with_masks(low, layer, arguments, keywords, compute):
 def computed_layer(low, layer, arguments, keywords):
     name = type(layer).__name__
     if getattr(keras.layers, name, None) is not type(layer) or name not in LAYERS:
-        return composed(low, layer, arguments, keywords)
+        prepared = of_batch_alone(low, layer, arguments, keywords)
+        return composed(low, layer, arguments, keywords) if prepared is None else prepared
     results = translated(low, layer, LAYERS[name], arguments, keywords)
     results = results if layer.supports_masking else apart(results, (arguments, keywords))
     if not layer.variables and name not in regularisation.LAYERS:
@@ -149,6 +150,36 @@ def note_batch_values(operation, given, results):
     for place, one in enumerate(tensors_of(results)):
         if one.of_batch is None:
             one.of_batch = lambda batch, place=place: of_batch(batch)[place]
+
+
+def of_batch_alone(low, layer, arguments, keywords):
+    """What a layer of Keras that Telar does not have gives for what the batch alone gives, as one that prepares or varies images.
+
+    Keras computes it of the whole batch before each step. None for other layers.
+    """
+    inputs = tensors_of((arguments, keywords))
+    own = not type(layer).__module__.startswith("keras.src.layers.") or isinstance(layer, keras.layers.Lambda)
+    if own or layer.trainable_variables or not inputs or any(one.of_batch is None for one in inputs):
+        return None
+    keywords = {name: value for name, value in keywords.items() if name not in ("mask", "training")}
+    of_training = False
+    if layer._call_has_training_arg:
+        of_training = keywords["training"] = low.training and not low.check
+    key = object()
+
+    def results(batch):
+        if key not in batch.known:
+            given = tree.map_structure(lambda leaf: leaf.of_batch(batch) if isinstance(leaf, TENSORS) else leaf, (arguments, keywords))
+            batch.known[key] = tree.flatten(computed(layer, *given))
+        return batch.known[key]
+
+    given = tree.map_structure(lambda leaf: keras.KerasTensor(leaf.shape, dtype_of(leaf)) if isinstance(leaf, TENSORS) else leaf,
+                               (arguments, keywords))
+    found = [low.prepare(Prepared(f"of_{layer.name}{place or ''}", tuple(form.shape),
+                                  form.dtype.startswith(("int", "uint")), form.dtype == "bool",
+                                  compute=lambda batch, place=place: results(batch)[place], of_training=of_training))
+             for place, form in enumerate(tree.flatten(layer.compute_output_spec(*given[0], **given[1])))]
+    return found if len(found) > 1 else found[0]
 
 
 def translated(low, layer, translate, arguments, keywords):

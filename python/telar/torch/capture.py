@@ -123,14 +123,18 @@ def tensors_of(output):
 def is_criterion(loss, count):
     """Whether a loss is of (prediction, target), not of (model, *batch), of a batch of so many tensors.
 
-    A function of one's own is what its arguments allow. Raises Refusal if they allow neither.
+    A function of one's own is what its arguments allow; if they allow both, those without defaults tell. Raises Refusal if they
+    allow neither.
     """
     function = getattr(loss, "func", loss)  # of a functools.partial
-    if isinstance(loss, torch.nn.Module) or getattr(function, "__module__", "").startswith("torch."):
+    if isinstance(loss, torch.nn.Module) or (getattr(function, "__module__", None) or "").startswith(("torch.", "torchvision.")):
         return True
-    if takes(loss, 1 + count):
+    takes_batch, takes_pair = takes(loss, 1 + count), takes(loss, 2)
+    if takes_batch and takes_pair and count > 1 and needed(loss) == 2:
+        return True
+    if takes_batch:
         return False
-    if takes(loss, 2):
+    if takes_pair:
         return True
     name = getattr(loss, "__name__", type(loss).__name__)
     raise Refusal(f"the loss {name}{inspect.signature(loss)} takes neither (prediction, target) nor the module and the batch, "
@@ -146,6 +150,15 @@ def takes(function, count):
     except ValueError:
         pass
     return True
+
+
+def needed(function):
+    """How many arguments without defaults a function has."""
+    try:
+        given = inspect.signature(function).parameters.values()
+    except ValueError:
+        return None
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in given)
 
 
 class Capture:

@@ -166,6 +166,7 @@ class Captures:
         """From now on, although Telar could compute the module before."""
         if self.engine == "telar" or not _native.shares_batches(self.strategy):
             raise reason
+        self._values.catch_up(with_state=True)
         self._forget_capture()
         self._let_pytorch_compute(batch, reason)
         if self._own is None:
@@ -249,19 +250,27 @@ class Captures:
                           f"{'' if reason is None else f'. Telar cannot: {reason}'}")
         if self._bf16:
             raise Refusal("PyTorch computes the module, so its precision is PyTorch's; use torch.autocast in the module")
-        workers = _native.workers(self.strategy, self.options)
-        if workers == 1 and not _native.uses_servers(self.strategy):
-            self._own = Own(self.model, self.loss, self.optimizer, self._clip_norm, self._threads)
-            return
-        if _native.uses_servers(self.strategy):
-            workers = max(2, workers)  # each has its own part of the samples
+        workers, servers = _native.workers(self.strategy, self.options), _native.uses_servers(self.strategy)
+        if workers > 1 or servers:
+            try:
+                self._let_workers_compute(batch, max(2, workers))  # each has its own part of the samples
+                return
+            except Refusal as reason:
+                if servers or not _native.shares_batches(self.strategy):
+                    raise Refusal(f"{reason}; choose the strategy single") from None
+                warnings.warn(f"one worker computes the whole batches, as with the strategy single: {reason}", stacklevel=5)
+        self._own = Own(self.model, self.loss, self.optimizer, self._clip_norm, self._threads)
+
+    def _let_workers_compute(self, batch, workers):
         threads = max(1, (self._threads or len(os.sched_getaffinity(0))) // workers)
-        self._external = External(self.model, self._whole_loss(), batch, self._names_of_trained(), workers, threads)
+        coupled = _native.uses_servers(self.strategy) or self.options.get("batch_norm") == "local"
+        self._external = External(self.model, self._whole_loss(), batch, self._names_of_trained(), workers, threads, coupled)
         self._captured, self._trained = self._external.captured, self._names_of_trained()
         self._fingerprint = Fingerprint(self.model, self.optimizer)
 
     def _new_session(self, size):
         """For batches of about this size. The parameters have the values of the capture."""
+        size = max(2, size)  # a graph of one sample does not sum over samples what they share, such as a penalty
         held, names, form = self._captured.tensors, self._captured.moving, None
         together = self._group and self._group.native
         if together is not None:
@@ -290,6 +299,8 @@ class Captures:
 
     def _capture(self, batch):
         require_nothing_attached(self.model)
+        if isinstance(self.optimizer, torch.optim.SparseAdam):
+            raise Refusal("SparseAdam takes sparse gradients, and Telar's are whole")
         loss = self._whole_loss()
         programs = Capture(self.model, loss, batch, self._trained, _native.uses_servers(self.strategy))
         captured = programs.model()

@@ -98,7 +98,7 @@ def eager(model, loss, batch):
         result, _ = whole(*batch)
         require_own_parameters(result, whole, batch)
         result.backward()
-        gradients = {name: p.grad.detach().clone().numpy() for name, p in model.named_parameters() if p.grad is not None}
+        gradients = {name: p.grad.detach().to_dense().clone().numpy() for name, p in model.named_parameters() if p.grad is not None}
         return float(result.detach()), gradients
 
 
@@ -107,9 +107,9 @@ def require_nothing_attached(model):
     hook = hook_of_a_layer(model)
     if hook is not None:
         raise Refusal(f"{hook} would not be called; a graph has operations only")
-    double = next((name for name, tensor in (*model.named_parameters(), *model.named_buffers()) if tensor.dtype == torch.float64), None)
-    if double is not None:
-        raise Refusal(f"'{double}' of the module is float64, and Telar computes in float32")
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if tensor.is_floating_point() and tensor.dtype != torch.float32:
+            raise Refusal(f"'{name}' of the module is {str(tensor.dtype).removeprefix('torch.')}, and Telar computes in float32")
 
 
 def require_own_backward_of_none(model, loss, batch):
@@ -230,7 +230,7 @@ def require_equal(programs, batch, arrays_of, threads):
     captured = programs.model(check=True)
     size = len(batch[0])
     session = _native.Session(captured.model, size, "sgd", {}, "single", {}, threads=threads)
-    sums, _ = session.train(arrays_of(captured, batch), numpy.arange(size), 0.0, 1)
+    sums, _ = session.train(arrays_of(captured, batch), numpy.arange(size), 0.0, 1, 0, 0 if captured.mean else 1)
     divisor = size if captured.mean else 1
     right, gradients = eager(model, loss, batch)
     loss_found = sums[0] / divisor

@@ -14,11 +14,11 @@ import torch
 from telar import _native
 from telar.comparison import is_same_loss
 from telar.torch.capture import Captured, WithLoss, begin_training, example, first_tensor, modes_kept
-from telar.torch.check import untouched
+from telar.torch.check import FixedDraws, WithoutChance, untouched
 from telar.torch.counted import DividedByAll, Meeting, OfAPart
 from telar.torch.fingerprint import hook_of_a_layer
 from telar.torch.following import WORKER
-from telar.torch.own import one_number
+from telar.torch.own import loss_of, one_number
 from telar.torch.values import Refusal
 
 SCALE = 2.0**10  # of a loss, to see whether its gradients follow
@@ -28,16 +28,17 @@ class External:
     """The model of a module and its loss.
 
     batch: an example; trained: names of the parameters that are trained; workers: how many compute at the same time;
-    threads: of each worker, or 0 for those that PyTorch has.
+    threads: of each worker, or 0 for those that PyTorch has; coupled: whether samples may depend on each other in training, as by
+    a batch norm, which then has the statistics of its worker's part.
     """
 
-    def __init__(self, module, loss, batch, trained, workers, threads):
+    def __init__(self, module, loss, batch, trained, workers, threads, coupled=True):
         self._batches, self._meetings, self._starts, self._end = {}, {}, [], 0
         self._threads, self._workers = threads, workers
         self._whole = WithLoss(module, loss)
         hook = hook_of_a_layer(module) if workers > 1 else None
         if hook is not None:
-            raise Refusal(f"{hook} would be called by each worker, with its part of the batch; choose the strategy single")
+            raise Refusal(f"{hook} would be called by each worker, with its part of the batch")
         parameters = dict(module.named_parameters())
         self._trained = [name for name in parameters if name in trained]
         batch = example(batch)
@@ -52,6 +53,8 @@ class External:
         self.mean = workers > 1 and self._is_mean(batch)
         if workers > 1:
             self._require_no_limits(batch)
+            if not coupled:
+                self._require_apart(batch)
         compute = weakref.WeakMethod(self._compute)  # otherwise the model and this object would keep each other
         model = _native.Model.external(type(module).__name__, lambda *call: compute()(*call), described, list(sample or [1]))
         self._predicts = sample is not None
@@ -90,15 +93,19 @@ class External:
         """What a training step changes: names of tensors, and of counters by how much; the shape of a sample's prediction, or None."""
         whole, others = self._whole, self._others(module)
         before = {name: tensor.detach().clone() for name, tensor in others.items()}
-        with modes_kept(whole), untouched(whole), torch.no_grad():
+        versions = {name: tensor._version for name, tensor in others.items()}
+        with modes_kept(whole), untouched(whole), torch.enable_grad():
             begin_training(whole)
             loss, prediction = whole(*batch)
-            changed = [name for name, tensor in others.items() if not torch.equal(tensor, before[name])]
+            changed = [name for name, tensor in others.items()
+                       if tensor._version != versions[name] or not torch.equal(tensor, before[name])]
             counts = {name: int(others[name] - before[name]) for name in changed if name.endswith("num_batches_tracked")}
         one_number(loss)
         changed = [name for name in changed if name not in counts]
         if self._workers > 1:
             self._require_same_of_parts(module, batch, [name for name in changed if f"{name.rpartition('.running_')[0]}.num_batches_tracked".removeprefix(".") not in counts])
+        if self._workers == 1:  # for a checkpoint, which has others apart
+            changed = [name for name in changed if before[name].dtype == torch.float32]
         for name in changed:
             if before[name].dtype != torch.float32:
                 raise Refusal(f"a step changes '{name}' of {before[name].dtype}; Telar's workers can agree on float32 only")
@@ -109,14 +116,13 @@ class External:
         """Raises Refusal if a step changes tensors by samples that a worker has not. Statistics of batch norms may."""
         found = []
         for part in (batch, [tensor[:max(1, len(tensor) // 2)] for tensor in batch]) if changed else ():
-            with modes_kept(self._whole), untouched(self._whole), torch.no_grad():
+            with modes_kept(self._whole), untouched(self._whole), torch.enable_grad():
                 begin_training(self._whole)
                 self._whole(*part)
-                found.append({name: self._others(module)[name].clone() for name in changed})
+                found.append({name: self._others(module)[name].detach().clone() for name in changed})
         for name in changed:
             if not torch.allclose(found[0][name], found[1][name], rtol=1e-5):
-                raise Refusal(f"a step changes '{name}' by the samples of the batch, of which each worker has others; choose the strategy "
-                              "single")
+                raise Refusal(f"a step changes '{name}' by the samples of the batch, of which each worker has others")
 
     def _require_no_limits(self, batch):
         """Raises Refusal for a backward that is not linear: its result for the whole batch does not follow from those of parts."""
@@ -125,39 +131,61 @@ class External:
             with modes_kept(self._whole), untouched(self._whole), torch.enable_grad():
                 begin_training(self._whole)
                 (one_number(self._whole(*batch)[0]) * scale).backward()
+                sparse = next((name for name, p in self._whole.named_parameters() if p.grad is not None and p.grad.is_sparse), None)
+                if sparse is not None:
+                    raise Refusal(f"the gradient of '{sparse.removeprefix('model.')}' is sparse, and workers exchange whole ones")
                 found.append({name: p.grad / scale for name, p in self._whole.named_parameters() if p.grad is not None})
         for name, gradient in found[0].items():
             if not torch.allclose(gradient, found[1][name], rtol=1e-3, atol=1e-4 * float(gradient.abs().max()), equal_nan=True):
                 raise Refusal(f"the gradient of '{name.removeprefix('model.')}' does not grow with the loss, as where a function of its own "
-                              "or a hook limits it, so it cannot be put together from those of the workers; choose the strategy single")
+                              "or a hook limits it, so it cannot be put together from those of the workers")
 
-    def _is_mean(self, batch):
+    def _require_apart(self, batch):
+        """Raises Refusal if samples depend on each other in training, or if forward keeps tensors that somebody may read."""
+        before = kept_by(self._whole.model)
+        try:
+            with FixedDraws(), WithoutChance():
+                is_apart = self._is_mean(batch, training=True) == self.mean
+        except (Refusal, ValueError):  # a batch norm of a single sample
+            is_apart = False
+        if not is_apart:
+            raise Refusal("its samples depend on each other in training, as by a batch norm, which would have the statistics of a worker's "
+                          "part of the batch (batch_norm=\"local\" allows that)")
+        for name, tensor in kept_by(self._whole.model).items():
+            if before.get(name) is not tensor:
+                raise Refusal(f"forward keeps a tensor as '{name}' of the module, which the workers' copies would have in its place "
+                              "(batch_norm=\"local\" allows that)")
+
+    def _is_mean(self, batch, training=False):
         """Whether the loss of a batch is the mean of its parts' losses, not their sum. Raises Refusal if it is neither."""
-        whole, size = self._whole, len(batch[0])
-        divisors = {}
-        with modes_kept(whole), untouched(whole), torch.no_grad():
-            whole.eval()
-            cut = max(1, size // 3)
-            with DividedByAll(divisors.setdefault):
-                loss = float(whole(*batch)[0])
-            first, second = (self._loss_of_part(whole, [t[rows] for t in batch], divisors, size)
-                             for rows in (slice(cut), slice(cut, None)))
+        size, divisors = len(batch[0]), {}
+        cut = max(1, size // 3)
+        loss = self._loss_under(batch, DividedByAll(divisors.setdefault), training)
+        parts = [[tensor[rows] for tensor in batch] for rows in (slice(cut), slice(cut, None))]
+        first, second = (self._loss_under(part, DividedByAll(lambda number, own: divisors.get(number, own), size / max(1, len(part[0]))), training)
+                         for part in parts)
         if is_same_loss((first * cut + second * (size - cut)) / size, loss):
             return True
         if is_same_loss(first + second, loss):
             return False
         raise Refusal(f"the loss of the batch, {loss:.6g}, is neither the mean nor the sum of those of its parts, {first:.6g} and "
-                      f"{second:.6g}, so workers cannot compute it in shares; choose the strategy single")
+                      f"{second:.6g}, so workers cannot compute it in shares")
 
-    def _loss_of_part(self, whole, part, divisors, size):
-        with DividedByAll(lambda number, own: divisors.get(number, own), size / max(1, len(part[0]))):
-            return float(whole(*part)[0])
+    def _loss_under(self, batch, divisors, training):
+        """The loss of the module as it is, which forward may change."""
+        with modes_kept(self._whole), untouched(self._whole), divisors:
+            begin_training(self._whole) if training else self._whole.eval()
+            return float(loss_of(self._whole, batch))
 
     def _require_same_kind(self, batch):
         """A later batch may have what the first had not, such as labels that a loss ignores."""
-        if self._is_mean(batch) != self.mean:
-            raise Refusal(f"the loss of the first batch was the {'mean' if self.mean else 'sum'} of those of its parts, and that of this "
-                          "batch is not, so workers cannot compute it in shares; choose the strategy single")
+        try:
+            if self._is_mean(batch) == self.mean:
+                return
+            reason = f"the loss of the first batch was the {'mean' if self.mean else 'sum'} of those of its parts, and that of this is not"
+        except Refusal as found:
+            reason = str(found)
+        raise Refusal(f"{reason}; choose the strategy single")
 
     def _compute(self, mode, rows, parameters, result, gradients):
         """Called by each worker on its own thread (telar/graph/ops/external.h)."""
@@ -237,13 +265,18 @@ class Worker:
 
     def loss(self, batch):
         self._whole.eval()
-        with torch.no_grad():
-            return self._whole(*batch)[0]
+        return loss_of(self._whole, batch)
 
     def predicted(self, inputs):
         self._whole.eval()
         with torch.no_grad():
             return first_tensor(self._whole.model(*inputs)).float()
+
+
+def kept_by(module):
+    """The tensors that layers have as plain attributes, by their names."""
+    return {f"{path}.{name}".removeprefix("."): value for path, layer in module.named_modules() for name, value in vars(layer).items()
+            if isinstance(value, torch.Tensor)}
 
 
 def copied(whole):

@@ -20,7 +20,7 @@ HOOKS_OF_LAYERS = {"_forward_pre_hooks": "forward pre-hook", "_forward_hooks": "
                    "_backward_pre_hooks": "backward pre-hook", "_backward_hooks": "backward hook"}
 HOOKS_OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 HOOKS_OF_OPTIMIZERS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
-HARMLESS = ("torch.", "telar_verify.")  # modules whose hooks change no value: PyTorch's, and the observer of weave --verify
+HARMLESS = ("torch.", "telar.", "telar_verify.")  # modules whose hooks change no value: PyTorch's, ours, and the observer of weave --verify
 WITHOUT_EFFECT = 4  # changes of a number
 
 
@@ -162,7 +162,7 @@ def hook_of_an_update(parameters, optimizer):
     for name, parameter in parameters.items():
         if any(hooks_of(parameter, HOOKS_OF_PARAMETERS)):
             return f"the parameter '{name}' has a hook"
-    if any(hooks_of(optimizer, HOOKS_OF_OPTIMIZERS)) or any(global_hooks()[4:]):
+    if any(hooks_of(optimizer, HOOKS_OF_OPTIMIZERS)) or any(not is_harmless(hook) for hooks in global_hooks()[4:] for hook in hooks.values()):
         return "the optimizer has a hook of its steps"
     return None
 

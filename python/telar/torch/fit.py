@@ -120,7 +120,7 @@ class _Run:
         batch = next(_batches(self.loader)) if batch is None else batch
         step.begin(batch)
         if self.native.notes is not None:
-            step.restore(self.native.load, *self.notes.counts)
+            step.restore(self.native.load, self.notes.further, *self.notes.counts)
 
     def load_best(self):
         self.step.take(self.native.load_best)

@@ -312,7 +312,7 @@ class Following:
                         of_tensor["step"] = torch.tensor(0.0)
                     self._state.append((name, None, weakref.ref(of_tensor["step"])))
                 if not isinstance(of_tensor.get(key), torch.Tensor):
-                    of_tensor[key] = torch.empty_like(tensor, memory_format=torch.contiguous_format)
+                    of_tensor[key] = torch.full_like(tensor, torch.nan, memory_format=torch.contiguous_format)
                 self._state.append((name, slot, weakref.ref(of_tensor[key])))
         self._state_of, self._state_size = state, len(state)
         tensors = [tensor() for *_, tensor in self._state]
@@ -381,6 +381,14 @@ def write_all(session, tensors):
     for name, slot in session.state_names:
         if not slot and name in tensors:
             session.write_state(name, "", numbers(tensors[name]))
+
+
+def read_all(session, tensors):
+    """Gives these tensors of a module what a session has of them."""
+    with outside_of_modes():
+        for name, slot in session.state_names:
+            if not slot and name in tensors:
+                tensors[name].copy_(torch.from_numpy(session.read_state(name)).reshape(tensors[name].shape))
 
 
 def numbers(tensor):

@@ -10,7 +10,7 @@ from telar.refusal import Refusal
 
 
 class Notes:
-    """The learning rates, the schedule, the state of chance from which the loader draws its order, and the history."""
+    """The optimizer's options, the schedule, the state of chance from which the loader draws its order, and the history."""
 
     def __init__(self, step, loader, scheduler):
         self.step, self.scheduler = step, scheduler
@@ -19,11 +19,13 @@ class Notes:
         self.generators = list({id(generator): generator for generator in found}.values())
         self.are_readable = False  # whether this was tried
         self.counts = None  # of steps and samples, as Step.counts() has them
+        self.further = None  # as Step.further_state() has it
 
     def text(self, chance, history):
         """The notes as bytes. chance: at the begin of the epoch that is to be continued."""
-        kept = {"counts": self.step.counts(), "rates": [group["lr"] for group in self.step.optimizer.param_groups], "chance": chance,
-                "history": history, "schedule": None if self.scheduler is None else self.scheduler.state_dict()}
+        kept = {"counts": self.step.counts(), "chance": chance, "options": [{key: value for key, value in group.items() if key != "params"}
+                                                                          for group in self.step.optimizer.param_groups],
+                "further": self.step.further_state(), "history": history, "schedule": None if self.scheduler is None else self.scheduler.state_dict()}
         file = io.BytesIO()
         torch.save(kept, file)
         if not self.are_readable:
@@ -34,9 +36,9 @@ class Notes:
     def restored(self, text):
         """Takes these notes; the history."""
         kept = torch.load(io.BytesIO(text), weights_only=True)
-        self.counts = kept["counts"]
-        for group, rate in zip(self.step.optimizer.param_groups, kept["rates"]):
-            group["lr"] = rate
+        self.counts, self.further = kept["counts"], kept["further"]
+        for group, options in zip(self.step.optimizer.param_groups, kept["options"]):
+            group.update(options)
         if self.scheduler is not None and kept["schedule"] is not None:
             self.scheduler.load_state_dict(kept["schedule"])
         state = kept["chance"]
@@ -57,10 +59,10 @@ class Notes:
 
 
 def require_readable(file):
-    """Raises Refusal if a schedule's state has objects that PyTorch does not read from a file without running their code."""
+    """Raises Refusal if the state of a schedule or an optimizer has objects that PyTorch does not read from a file without running their code."""
     file.seek(0)
     try:
         torch.load(file, weights_only=True)
     except Exception as error:
-        raise Refusal("the state of the scheduler has objects that PyTorch does not read again (torch.load with weights_only), so a "
+        raise Refusal("the state of the scheduler or the optimizer has objects that PyTorch does not read again (torch.load with weights_only), so a "
                       "checkpoint cannot keep it; let its state_dict() give numbers, texts and tensors") from error

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from telar.torch.fingerprint import HOOKS_OF_PARAMETERS, hook_of_an_update
 from telar.torch.values import Refusal
@@ -168,22 +169,19 @@ class PyTorchsUpdate:
             raise Refusal(f"Telar has no optimizer {type(optimizer).__name__}, which computes the loss several times in a step")
 
     @torch.no_grad()
-    def make(self, gradients, goes_on, update):
+    def make(self, gradients, begins, update):
         """gradients: pairs (parameter, its gradient), in the order in which backward finds them; others have none.
 
-        goes_on: whether they are added to those that there are; update: whether the optimizer makes its step now.
+        begins: whether those that there are go first; update: whether the optimizer makes its step now, and they go then.
         """
-        own = {parameter for group in self._optimizer.param_groups for parameter in group["params"]}
-        if not goes_on:
+        if begins:
             self._optimizer.zero_grad()
         for parameter, gradient in gradients:
             before, after = (getattr(parameter, kind) or {} for kind in HOOKS_OF_PARAMETERS)
             for hook in list(before.values()):
                 changed = hook(gradient)
                 gradient = gradient if changed is None else changed
-            # Nobody has set to zero what is of another optimizer.
-            alone = parameter.grad is None or (parameter in own and not goes_on)
-            parameter.grad = gradient if alone else parameter.grad + gradient
+            parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
             for hook in list(after.values()):
                 hook(parameter)
         if not update:
@@ -192,3 +190,26 @@ class PyTorchsUpdate:
             torch.nn.utils.clip_grad_norm_([parameter for parameter, _ in gradients], self._clip_norm)
         with torch.enable_grad():
             self._optimizer.step()
+        self._optimizer.zero_grad()
+
+
+def has_gradients(optimizer):
+    """Whether a parameter has one."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return any(parameter.grad is not None for group in optimizer.param_groups for parameter in group["params"])
+
+
+def note_update(optimizer, is_made):
+    """Notes whether the last update was made by a telar.torch.Step."""
+    optimizer._telar_has_updated = is_made
+
+
+def require_gradients(optimizer, given, named):
+    """Raises Refusal where a loop calls step() of an optimizer whose update a Step has just made. A hook of all optimizers."""
+    if getattr(optimizer, "_telar_has_updated", False) and len(given) == 1 and not named and not has_gradients(optimizer):
+        raise Refusal("the optimizer's step was made by telar.torch.Step, which leaves no gradients, so what the loop does with these has "
+                      "no effect, as clip_grad_norm_; call step(..., update=False) before such a loop's step of the optimizer, or "
+                      "leave that out")
+
+
+register_optimizer_step_pre_hook(require_gradients)

@@ -17,10 +17,10 @@ class Own:
         self._whole, self._optimizer = WithLoss(model, loss), optimizer
         self._clip_norm, self._threads = clip_norm, threads
 
-    def step(self, batch, number, goes_on, update):
-        """Makes a step; its loss before it. number: of the step, for errors; goes_on, update: as PyTorchsUpdate.make() has them."""
+    def step(self, batch, number, begins, update):
+        """Makes a step; its loss before it. number: of the step, for errors; begins, update: as PyTorchsUpdate.make() has them."""
         with threads_of(self._threads):
-            if not goes_on:
+            if begins:
                 self._optimizer.zero_grad()
             with torch.enable_grad():
                 result = one_number(self._whole(*batch)[0])
@@ -33,14 +33,15 @@ class Own:
             if self._clip_norm:
                 torch.nn.utils.clip_grad_norm_(self._whole.model.parameters(), self._clip_norm)
             gradients = [p.grad for group in self._optimizer.param_groups for p in group["params"] if p.grad is not None]
-            if not all(bool(torch.isfinite(g.values() if g.is_sparse else g).all()) for g in gradients):
+            if not all(bool(torch.isfinite(g.coalesce().values() if g.is_sparse else g).all()) for g in gradients):
                 raise not_finite(number, loss, "those of before")
             self._optimizer.step()
+            self._optimizer.zero_grad()
         return loss
 
     def evaluate(self, batch):
         with self._evaluating():
-            return float(one_number(self._whole(*batch)[0]))
+            return float(one_number(loss_of(self._whole, batch)))
 
     def predict(self, inputs):
         with self._evaluating():
@@ -54,6 +55,18 @@ class Own:
         with modes_kept(self._whole), torch.no_grad(), threads_of(self._threads):
             self._whole.eval()
             yield
+
+
+def loss_of(whole, batch):
+    """The loss without a gradient; only what asks for gradients itself, such as a penalty of them, is computed with one."""
+    try:
+        with torch.no_grad():
+            return whole(*batch)[0]
+    except RuntimeError as error:
+        if "does not require grad" not in str(error):
+            raise
+    with torch.enable_grad():
+        return whole(*batch)[0].detach()
 
 
 def one_number(loss):

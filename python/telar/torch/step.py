@@ -1,8 +1,8 @@
 """A training step of PyTorch's module on Telar's engine."""
 
-import contextlib
 import functools
 import math
+import warnings
 
 import numpy
 import torch
@@ -11,15 +11,15 @@ from telar import _native
 from telar.refusal import checked_options, not_finite
 from telar.torch import optimizers
 from telar.torch.captures import Captures, arrays_of, is_power_of_two
+from telar.torch.checkpointed import Checkpointed
 from telar.torch.check import require_unchanged
-from telar.torch.external import External
 from telar.torch.following import numbers, write_all
 from telar.torch.structure import flattened, placed, with_tensors
 from telar.torch.together import Together
 from telar.torch.values import Refusal, samples_of
 
 
-class Step(Captures):
+class Step(Captures, Checkpointed):
     """Makes the steps of a training loop: forward, loss, backward, and the optimizer's step, in parallel.
 
         step = telar.torch.Step(model, nn.CrossEntropyLoss(), optimizer, strategy="mirrored", replicas=2)
@@ -69,7 +69,8 @@ class Step(Captures):
         self._pytorch_updates = None  # why
         self._groups = self._rates = self._option_keys = self._options_at_first = None
         self._calls = 0
-        self._goes_on = False  # whether the next gradients are added to those that there are
+        self._goes_on = False  # whether the last call has left its gradients to the next one, or to the loop
+        self._has_told = False  # of gradients without an effect
         self._step = 0
         self._samples = self._drawn = 0
         self._given = None  # the structure of the last batch, if it is more than tensors
@@ -79,8 +80,9 @@ class Step(Captures):
     def __call__(self, *batch, update=True):
         """Makes one step. Returns the loss of the batch, before the step.
 
-        update: False adds the gradients of this batch to those of the next one, as backward() without a step of the optimizer;
-        PyTorch's own optimizer makes the updates then.
+        It begins with zero_grad() of the optimizer, and leaves no gradients.
+        update: False only adds the gradients of the batch to those of the parameters, as backward() does. The next call with an
+        update has their sum; or the loop itself limits them, and calls step() and zero_grad() of the optimizer.
         """
         if _native.uses_servers(self.strategy):
             raise Refusal(f"the workers of the strategy {self.strategy} make steps of their own, not those of a loop; use telar.torch.fit, "
@@ -88,21 +90,33 @@ class Step(Captures):
         batch, self._given = flattened(batch)
         self._follow(batch)
         if not update and self._own is None and self._update is None:
-            self._let_pytorch_update_after("the gradients of several batches are added up (update=False)", batch)
+            self._let_pytorch_update_after("the loop has a part in it (update=False)", batch)
         self._require_known_modes()
         size, step = len(batch[0]), self._step + 1
+        optimizers.note_update(self.optimizer, False)
+        begins = update and not self._goes_on
+        if begins and self._calls:
+            self._tell_of_gradients()
         if self._own is not None:
-            loss = self._own.step(self._structured(batch), step, self._goes_on, update)
+            loss = self._own.step(self._structured(batch), step, begins, update)
         else:
-            loss = self._trained_on(batch, step, update)
+            loss = self._trained_on(batch, step, begins, update)
         self._step, self._goes_on = step, not update
+        optimizers.note_update(self.optimizer, update)
         self._calls += 1
         self._samples += size if self._group is None else self._group.whole
         self._last = batch
         self.optimizer._opt_called = True  # schedulers warn otherwise
         return loss
 
-    def _trained_on(self, batch, step, update):
+    def _tell_of_gradients(self):
+        """Warns, once, of gradients that a step will not use: none was left by one."""
+        if not self._has_told and optimizers.has_gradients(self.optimizer):
+            self._has_told = True
+            warnings.warn("there are gradients that backward() of the loop has made, and a step begins with zero_grad(), so they have no "
+                          "effect; add to them by step(..., update=False), and call step() of the optimizer", stacklevel=3)
+
+    def _trained_on(self, batch, step, begins, update):
         """Makes a step by the session. Returns the loss of the batch, before the step."""
         if is_power_of_two(self._calls):
             self._require_same_operations()
@@ -129,7 +143,7 @@ class Step(Captures):
                 raise not_finite(step, loss, "those of the module")
             self._values.step_done(step)
         if self._update is not None:
-            self._update.make(self._gradients(divisor), self._goes_on, update)
+            self._update.make(self._gradients(divisor), begins, update)
         return loss
 
     # For telar.torch.fit:
@@ -142,53 +156,6 @@ class Step(Captures):
         """Captures the module, from this batch, before its first step."""
         batch, self._given = flattened(batch)
         self._begin(batch)
-
-    def counts(self):
-        """How many steps the optimizer has made, the samples of this object's, and the counters of batch norms by their names."""
-        return self._step, self._samples, {name: int(buffer) for name, buffer in self.model.named_buffers()
-                                           if name.endswith("num_batches_tracked")}
-
-    def restore(self, load, step, samples, counters):
-        """Continues from a state that load(session) loads, with these counts."""
-        self._step, self._samples = step, samples
-        self.take(load)
-        for name, buffer in self.model.named_buffers():
-            if name in counters:
-                buffer.fill_(counters[name])
-
-    def take(self, load):
-        """Takes the state that load(session) loads, as the module has it then, too."""
-        with self._whole_state():
-            load(self._session)
-            self._values.changed(self._step)
-
-    def change(self, function):
-        """Calls function(session), which has the whole state."""
-        with self._whole_state():
-            function(self._session)
-
-    @contextlib.contextmanager
-    def _whole_state(self):
-        """Meanwhile a session has the whole state. Afterwards PyTorch has what is in it, if PyTorch trains the module itself."""
-        if self._own is None and self._update is None:
-            yield
-            return
-        if self._pytorch_updates or optimizers.reason_for_pytorch(self.optimizer, {}):
-            raise Refusal("a checkpoint has the state of Telar's optimizers, and PyTorch's own makes the updates: "
-                          f"{self._pytorch_updates or optimizers.reason_for_pytorch(self.optimizer, {})}")
-        own, self._own = self._own, None
-        self._trained = self._names_of_trained()
-        self._external = External(self.model, self._whole_loss(), self._example, self._trained, 1, self._threads)
-        self._captured = self._external.captured
-        self._take_options()
-        self._new_session(len(self._example[0]))
-        self._values.take_all()
-        try:
-            yield
-            self._values.catch_up(with_state=True)
-        finally:
-            self._forget_capture()
-            self._own = own
 
     def learning_rate(self):
         """That of the group with the greatest one at the start; of the first, if PyTorch's own optimizer updates."""
