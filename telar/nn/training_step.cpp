@@ -151,7 +151,9 @@ Graph build_update(const ModelGraphs& forward, const std::vector<std::string>& o
 
 ModelGraphs graphs_of(const Model& model, const StepOptions& options) {
   check(model, options);
-  if (model.graphs != nullptr) return with_batch(*model.graphs, options.batch);
+  // A step is for batches of any size, and in a graph of one sample, what samples share looks like what one
+  // has: the gradient of a penalty on parameters would not be multiplied by the samples.
+  if (model.graphs != nullptr) return with_batch(*model.graphs, std::max<int64_t>(2, options.batch));
   ModelBuilder training = built_with_loss(model, options, Mode::training);
   ModelGraphs graphs;
   graphs.parameters = training.parameters();

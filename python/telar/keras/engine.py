@@ -287,7 +287,7 @@ class Engine:
         self.example = x, y
         capture = Capture(model, x, y, weighted, metrics_of(model), bf16=self.bf16)
         captured = capture.captured()
-        size = max(2, len(tree.flatten(x)[0]))  # a graph of one sample does not sum over samples what they share, such as a penalty
+        size = len(tree.flatten(x)[0])
         if self.check:
             checked = capture.captured(check=True)
             require_equal(model, checked, keras.utils.unpack_x_y_sample_weight(batch), checked.arrays(*arrays, training=True), self.threads)

@@ -270,7 +270,6 @@ class Captures:
 
     def _new_session(self, size):
         """For batches of about this size. The parameters have the values of the capture."""
-        size = max(2, size)  # a graph of one sample does not sum over samples what they share, such as a penalty
         held, names, form = self._captured.tensors, self._captured.moving, None
         together = self._group and self._group.native
         if together is not None:
