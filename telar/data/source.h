@@ -7,6 +7,7 @@
 
 #include "telar/core/option.h"
 #include "telar/data/dataset.h"
+#include "telar/data/division.h"
 #include "telar/data/files.h"
 #include "telar/data/image_folder.h"
 #include "telar/data/moments.h"
@@ -24,10 +25,11 @@ struct OpenedSource {
   /// A table of what was decided of each column of a table: its kind, missing cells, least, mean and greatest
   /// value, and an example; empty if nothing was.
   std::vector<std::vector<std::string>> described = {};
+  SplitKeys keys = {};  ///< of each sample; empty if the source has none for SourceRequest::split
 };
 
-/// Of so many samples, the numbers of those for training.
-using TrainingRows = std::function<std::vector<int64_t>(int64_t size)>;
+/// Of so many samples, and what their division depends on, the numbers of those for training.
+using TrainingRows = std::function<std::vector<int64_t>(int64_t size, const SplitKeys& keys)>;
 
 /// What a source is opened with.
 struct SourceRequest {
@@ -37,6 +39,7 @@ struct SourceRequest {
   int64_t rules = kNewestRules;
   /// For decisions that the training samples alone make; empty: they are made, or not known here.
   TrainingRows training_rows = {};
+  SplitBy split = SplitBy::random;  ///< by what the samples will be divided
 };
 
 /// A file of samples to predict.
@@ -99,6 +102,7 @@ struct SourceType {
   /// A line for the report of a job's data; absent or empty: none.
   std::function<std::string(const Attributes& options)> remark = {};
   InputFormat inputs = {};
+};
 };
 
 /// Where the files of sources/ add their sources.

@@ -46,16 +46,6 @@ int64_t last_number(const std::string& name) {
   return last;
 }
 
-/// Uses mkdir, which decides which run gets a number if two start at the same time.
-fs::path claim_numbered(const std::string& name) {
-  make_folder(kRuns);
-  for (int64_t number = last_number(name) + 1;; ++number) {
-    fs::path path = numbered(name, number);
-    if (::mkdir(path.c_str(), 0777) == 0) return path;
-    if (errno != EEXIST) throw disk_error("create the folder", path, errno);
-  }
-}
-
 /// True if a folder contains at most the logs of a run that failed to start.
 bool is_free(const fs::path& folder) {
   return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(),
@@ -97,6 +87,16 @@ std::string run_of(const fs::path& part, RunPart kind, const fs::path& path) {
 
 }  // namespace
 
+/// Uses mkdir, which decides which run gets a number if two start at the same time.
+fs::path claim_run_folder(const std::string& name) {
+  make_folder(kRuns);
+  for (int64_t number = last_number(name) + 1;; ++number) {
+    fs::path path = numbered(name, number);
+    if (::mkdir(path.c_str(), 0777) == 0) return path;
+    if (errno != EEXIST) throw disk_error("create the folder", path, errno);
+  }
+}
+
 void require_no_part_of_run(const fs::path& path) {
   fs::path part = fs::weakly_canonical(path);
   if (!part.has_filename()) part = part.parent_path();
@@ -132,7 +132,7 @@ RunFolder::RunFolder(RunFolder&& other) noexcept
     : path_(std::move(other.path_)), origin_(other.origin_), lock_(std::exchange(other.lock_, -1)) {}
 
 RunFolder RunFolder::create(const Job& job) {
-  if (job.output.folder.empty()) return {claim_numbered(job.name), Origin::created};
+  if (job.output.folder.empty()) return {claim_run_folder(job.name), Origin::created};
   const fs::path path = job.output.folder;
   require_local(path);
   require_no_part_of_run(path);

@@ -64,6 +64,9 @@ class RunFolder {
   int lock_ = -1;
 };
 
+/// Makes the folder of a new run, the first free runs/NAME-N.
+std::filesystem::path claim_run_folder(const std::string& name);
+
 /// Throws Error (user) that names the run's folder if the path is only a part of one: a checkpoint, the
 /// folder of the checkpoints, or a path below them. To train there would ruin them.
 void require_no_part_of_run(const std::filesystem::path& path);

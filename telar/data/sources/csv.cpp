@@ -23,7 +23,8 @@ CsvHeader header_of(const Attributes& options) {
 }
 
 /// `training_rows`: see CsvOptions; empty for a table whose columns are those of a model.
-CsvOptions csv_options(const Attributes& options, CsvUse use, TrainingRows training_rows) {
+CsvOptions csv_options(const Attributes& options, CsvUse use, TrainingRows training_rows,
+                       SplitBy split = SplitBy::random) {
   return {.header = header_of(options),
           .label = options.text("label"),
           .separator = separator_of(options),
@@ -34,7 +35,9 @@ CsvOptions csv_options(const Attributes& options, CsvUse use, TrainingRows train
           .kinds = options.texts("kinds"),
           .class_names = options.texts("class_names"),
           .encoding = options.texts("encoding"),
-          .training_rows = std::move(training_rows)};
+          .training_rows = std::move(training_rows),
+          .split = split,
+          .split_column = options.text("split_column")};
 }
 
 Option header_option() {
@@ -56,7 +59,8 @@ Option counted_classes_option() {
 OpenedSource opened(CsvTable table) {
   OpenedSource source{.samples = std::move(table.samples),
                       .notes = std::move(table.notes),
-                      .described = std::move(table.described)};
+                      .described = std::move(table.described),
+                      .keys = std::move(table.keys)};
   source.decided.set("classes", table.classes);
   const auto& class_names = source.samples->spec().class_names;
   if (!class_names.empty()) source.decided.set("class_names", class_names);
@@ -71,8 +75,9 @@ OpenedSource open_table(const SourceRequest& request, Split part) {
   if (path.empty()) return {};
   const CsvUse use = part == Split::train ? CsvUse::train : CsvUse::test;
   const bool decides = part == Split::train && request.training_rows;
-  CsvTable table =
-      open_csv(path, csv_options(request.options, use, decides ? request.training_rows : TrainingRows{}));
+  CsvTable table = open_csv(
+      path,
+      csv_options(request.options, use, decides ? request.training_rows : TrainingRows{}, request.split));
   return opened(std::move(table));
 }
 
@@ -116,6 +121,10 @@ void register_csv(SourceRegistry& registry) {
                 "class_names", std::vector<std::string>{}, {},
                 "The labels, if they are texts, in the order of the classes. Empty: found in the table, "
                 "and sorted."),
+            samples_option(
+                "split_column", "", {},
+                "Name of the column that `data.split` goes by. It is no feature, unless it is that of "
+                "times. Empty: with `data.split: time`, rows are in the order of their times."),
             header_option(),
             samples_option("separator", "comma", {.choices = {"comma", "semicolon", "tab", "space"}},
                            "Separator between two cells.")},
