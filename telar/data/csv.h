@@ -26,6 +26,8 @@ enum class CsvUse : uint8_t {
 struct CsvOptions {
   CsvHeader header = CsvHeader::automatic;  ///< whether line 1 contains column names
   std::string label{};  ///< column name, or number (0 is the first, -1 the last); empty: the last column
+  /// Names of several columns that together are the label, each a number; in the place of `label`.
+  std::vector<std::string> targets{};
   char separator = ',';
   int64_t classes = 0;  ///< labels are integers 0 … classes-1; with 0, the label column is an f32 target
   std::vector<std::string> columns{};  ///< names of the features, in their order; empty: all but the label
@@ -39,8 +41,8 @@ struct CsvOptions {
   /// encoding.
   std::function<std::vector<int64_t>(int64_t rows, const SplitKeys& keys)> training_rows{};
   SplitBy split = SplitBy::random;  ///< of a table with `training_rows`: how it is divided
-  /// Name of the column with groups, times or parts; no feature, except times. Empty: the order of the rows is
-  /// that of their times.
+  /// Name of the column with groups, times or parts; no feature, except times. Empty: the order of the rows
+  /// is that of their times.
   std::string split_column{};
 };
 

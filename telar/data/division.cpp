@@ -73,7 +73,8 @@ std::map<int64_t, int64_t> quotas_of(const std::map<int64_t, int64_t>& counts, i
   int64_t given = 0;
   for (const auto& [key, count] : counts) {
     const double share = static_cast<double>(count) * static_cast<double>(wanted) / static_cast<double>(size);
-    given += quotas[key] = static_cast<int64_t>(std::floor(share));
+    quotas[key] = static_cast<int64_t>(std::floor(share));
+    given += quotas[key];
     remainders.emplace_back(std::floor(share) - share, key);
   }
   std::ranges::sort(remainders);
@@ -85,7 +86,7 @@ SampleNumbers stratified_samples(const SplitKeys& keys, const HeldOutShare& shar
                                  uint64_t seed) {
   const auto size = static_cast<int64_t>(keys.size());
   const auto counts = counts_of(keys);
-  std::map<int64_t, int64_t> left = share.folds == 0 ? quotas_of(counts, size, wanted) : counts;
+  std::map<int64_t, int64_t> left = quotas_of(counts, size, wanted);
   // Samples in the order of their classes are dealt to the folds in turn.
   std::map<int64_t, int64_t> next;
   int64_t before = 0;

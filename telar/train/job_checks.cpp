@@ -93,9 +93,12 @@ void check_split(const DataJob& data, const Where& where) {
   if (data.test > 0 && data.splits_by_column())
     throw user_error("{}: data.test is {}, but with data.split: column a column names the parts",
                      where("data.test"), data.test);
-  if (data.split == "stratified" && data.options.has("classes") && data.options.integer("classes") == 0)
-    throw user_error("{}: data.split is stratified, but data.classes is 0; without classes, choose another",
-                     where("data.split"));
+  const bool targets = data.options.has("targets") && !data.options.texts("targets").empty();
+  if (data.split == "stratified" && data.options.has("classes") &&
+      (targets || data.options.integer("classes") == 0))
+    throw user_error(
+        "{}: data.split is stratified, but the labels are numbers (data.classes: 0); without classes, choose another",
+        where("data.split"));
 }
 
 void check_data(const DataJob& data, const Where& where) {

@@ -281,6 +281,7 @@ JobSources open_sources(DataJob& data, uint64_t seed, const PictureListing& list
 
 Datasets divide(const DataJob& data, uint64_t seed, JobSources sources) {
   const DatasetPtr all = limited(in_cache(data, std::move(sources.train.samples)), data.limit);
+  if (sources.test.samples != nullptr) require_alike(all->spec(), sources.test.samples->spec());
   PartNumbers numbers = parts_of(data, seed, all->size(), std::move(sources.train.keys));
   if (numbers.test && sources.test.samples != nullptr)
     throw user_error(
@@ -296,7 +297,6 @@ Datasets divide(const DataJob& data, uint64_t seed, JobSources sources) {
   parts.pictures = std::move(sources.train.pictures);
   parts.test = numbers.test ? part_of_all(numbers.test) : std::move(sources.test.samples);
   parts.test_pictures = std::move(sources.test.pictures);
-  if (parts.test != nullptr) require_alike(all->spec(), parts.test->spec());
   parts.train = numbers.train ? part_of_all(numbers.train) : all;
   parts.validation = part_of_all(numbers.validation);
   return parts;

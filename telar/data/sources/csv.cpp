@@ -27,6 +27,7 @@ CsvOptions csv_options(const Attributes& options, CsvUse use, TrainingRows train
                        SplitBy split = SplitBy::random) {
   return {.header = header_of(options),
           .label = options.text("label"),
+          .targets = options.texts("targets"),
           .separator = separator_of(options),
           .classes = options.integer("classes"),
           .columns = options.texts("columns"),
@@ -89,6 +90,18 @@ DatasetPtr csv_inputs(const InputFile& file, const Attributes* options) {
   return std::move(table.samples);
 }
 
+void check_csv(const Attributes& options) {
+  require_path("csv", options);
+  if (options.texts("targets").empty()) return;
+  if (!options.text("label").empty())
+    throw OptionError("targets",
+                      "data.targets and data.label are given; data.targets names all columns of the label");
+  if (options.integer("classes") > 0)
+    throw OptionError("targets",
+                      fmt::format("data.targets are numbers to learn, but data.classes is {}; leave it out",
+                                  options.integer("classes")));
+}
+
 }  // namespace
 
 void register_csv(SourceRegistry& registry) {
@@ -100,6 +113,9 @@ void register_csv(SourceRegistry& registry) {
             samples_option(
                 "label", "", {},
                 "Label column: its name or its number (0 is the first, -1 the last). Empty: the last column."),
+            samples_option("targets", std::vector<std::string>{}, {},
+                           "Names of several columns that are the label: numbers, which one model learns "
+                           "together. In the place of `data.label`."),
             samples_option("columns", std::vector<std::string>{}, {},
                            "Names of the columns that are features, in the order in which the model takes "
                            "them. Empty: all except the label's. A run records them, and finds them by name "
@@ -132,7 +148,7 @@ void register_csv(SourceRegistry& registry) {
        .test_paths = {"test_path"},
        .test_by_user = true,
        .open = open_table,
-       .check = [](const Attributes& options) { require_path("csv", options); },
+       .check = check_csv,
        .inputs = {.described = "a table", .open = csv_inputs}});
 }
 
