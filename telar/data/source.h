@@ -11,6 +11,7 @@
 #include "telar/data/files.h"
 #include "telar/data/image_folder.h"
 #include "telar/data/moments.h"
+#include "telar/data/source_draft.h"
 #include "telar/data/stream.h"
 
 namespace telar {
@@ -102,7 +103,9 @@ struct SourceType {
   /// A line for the report of a job's data; absent or empty: none.
   std::function<std::string(const Attributes& options)> remark = {};
   InputFormat inputs = {};
-};
+  /// What the samples at a path suggest for a job; none if they are not of this source. `label`: of a table,
+  /// the name of the label's column; empty: not given. Absent: nothing is suggested. Throws Error (user).
+  std::function<std::optional<SourceDraft>(const std::string& path, const std::string& label)> draft = {};
 };
 
 /// Where the files of sources/ add their sources.

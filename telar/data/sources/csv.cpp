@@ -1,6 +1,9 @@
 #include "telar/data/csv.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "telar/data/source.h"
@@ -102,6 +105,16 @@ void check_csv(const Attributes& options) {
                                   options.integer("classes")));
 }
 
+/// Of a file of text, whatever is in it.
+std::optional<SourceDraft> draft_csv(const std::string& path, const std::string& label) {
+  constexpr size_t kLook = 4096;
+  if (std::filesystem::is_directory(path)) return std::nullopt;
+  const Bytes bytes = read_unpacked(path);
+  const auto head = std::span(bytes).first(std::min(kLook, bytes.size()));
+  if (std::ranges::find(head, uint8_t{0}) != head.end()) return std::nullopt;
+  return draft_of_table(path, label);
+}
+
 }  // namespace
 
 void register_csv(SourceRegistry& registry) {
@@ -149,7 +162,8 @@ void register_csv(SourceRegistry& registry) {
        .test_by_user = true,
        .open = open_table,
        .check = check_csv,
-       .inputs = {.described = "a table", .open = csv_inputs}});
+       .inputs = {.described = "a table", .open = csv_inputs},
+       .draft = draft_csv});
 }
 
 }  // namespace telar
