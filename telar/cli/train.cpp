@@ -265,21 +265,21 @@ int train_folds(const Job& job, const TrainArguments& arguments, const Processes
     throw user_error("--fold all --resume: say with --output which folder has the folds");
   const bool writes = !arguments.check;
   std::filesystem::path base = job.output.folder;
+  if (!base.empty() && std::filesystem::exists(base / "job.yaml"))
+    throw user_error("{} is the folder of a run; the folds need their own (--output)", base.string());
   if (base.empty() && writes) base = claim_run_folder(job.name);
   TrainArguments of_fold = arguments;
   of_fold.summary = "";
   FoldResults results;
   for (int64_t fold = 1; fold <= job.data.folds; ++fold) {
-    const std::filesystem::path folder = base / fmt::format("fold-{}", fold);
+    const std::filesystem::path folder = fold_folder(base, fold);
     if (!arguments.quiet) std::cout << fmt::format("fold {} of {}", fold, job.data.folds) << std::endl;
     Job own = changed_job(job, "--fold", {fmt::format("data.fold={}", fold)});
     own.output.folder = folder.string();
     const int code = train(own, of_fold, false, nullptr);
     if (code != 0) {
       if (!arguments.quiet)
-        std::cout << fmt::format(
-                         "the other folds follow with: telar train {} --fold all --resume --output {}",
-                         arguments.job, base.string())
+        std::cout << "the other folds follow with the same command and --resume --output " << base.string()
                   << std::endl;
       return code;
     }

@@ -88,7 +88,7 @@ PartNumbers parts_of(const DataJob& data, uint64_t seed, int64_t size, SplitKeys
   return parts;
 }
 
-/// The classes of samples, in whose names' place their files tell them, if they are pictures.
+/// The class of each sample; of pictures by the list of their files, others are read.
 SplitKeys classes_of(const OpenedSource& source) {
   SplitKeys keys;
   if (source.pictures != nullptr) {

@@ -97,6 +97,8 @@ fs::path claim_run_folder(const std::string& name) {
   }
 }
 
+fs::path fold_folder(const fs::path& folds, int64_t fold) { return folds / fmt::format("fold-{}", fold); }
+
 void require_no_part_of_run(const fs::path& path) {
   fs::path part = fs::weakly_canonical(path);
   if (!part.has_filename()) part = part.parent_path();
@@ -159,6 +161,10 @@ std::optional<fs::path> RunFolder::find(const Job& job) {
 RunFolder RunFolder::resume(const Job& job) {
   if (job.output.folder.empty()) {
     const int64_t last = last_number(job.name);
+    if (last > 0 && fs::exists(fold_folder(numbered(job.name, last), 1)))
+      throw user_error(
+          "{0} has a run for each fold; resume all with --fold all --output {0}, or one by its folder",
+          numbered(job.name, last).string());
     return last == 0 ? create(job) : RunFolder(numbered(job.name, last), Origin::existed);
   }
   const fs::path path = job.output.folder;

@@ -69,10 +69,14 @@ TEST_F(Everyday, FoldsAreTrainedOneAfterAnother) {
   const CommandResult resumed = telar("train job.yaml --fold all --resume --output runs/job-1");
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(json("runs/job-1/folds.json").at("validation_loss"), folds.at("validation_loss"));
+  const CommandResult mixed = telar("train job.yaml --resume");
+  EXPECT_EQ(mixed.code, 2);
+  EXPECT_TRUE(says(mixed.err, "runs/job-1 has a run for each fold; resume all with --fold all"));
   const CommandResult second = telar("train job.yaml --fold 2 --output second --quiet");
   EXPECT_EQ(second.code, 0) << second.err;
   EXPECT_EQ(json("second/summary.json").at("validation_loss"),
             json("runs/job-1/fold-2/summary.json").at("validation_loss"));
+  EXPECT_TRUE(says(telar("train job.yaml --fold all --output second").err, "second is the folder of a run"));
 }
 
 TEST_F(Everyday, FoldsAreRefusedWhereThereAreNone) {

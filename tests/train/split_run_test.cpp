@@ -9,6 +9,7 @@
 #include "support/sentences.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/pipeline.h"
+#include "telar/train/run.h"
 
 namespace telar {
 namespace {
@@ -144,6 +145,16 @@ TEST_F(SplitRun, MeansAndTextsAreThoseOfTheTrainingPart) {
   data.normalise = true;
   open_datasets(data, 1);
   EXPECT_NEAR(data.mean.at(0), 29.5, 1e-9);  // of 0 … 59, not of 0 … 119
+}
+
+TEST_F(SplitRun, EarlyStoppingNeedsAPartForValidation) {
+  std::ofstream(folder_ / "p.csv") << "x,part,y\n1,train,0\n2,train,1\n3,test,1\n";
+  const Job without =
+      parse_job("model: mlp\ndata: {source: csv, split: column, split_column: part, path: " +
+                    (folder_ / "p.csv").string() + "}\ntraining: {early_stopping: {patience: 2}}\n",
+                "job.yaml", {"output.folder=" + (folder_ / "run").string()});
+  EXPECT_TRUE(says(sentence_of([&] { run_job(without, {}); }),
+                   "patience is 2, but data.split_column names no sample for validation"));
 }
 
 TEST_F(SplitRun, RefusesWhatHasNoMeaning) {
