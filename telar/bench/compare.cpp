@@ -99,7 +99,10 @@ Judges judges_of(const Job& job, const std::vector<Learned>& measured) {
   for (const Learned& learned : measured)
     if (!learned.rounds.front().curve.epochs.empty())
       training = learned.rounds.front().curve.epochs[0].samples;
-  const double part = job.data.validation;
+  if (job.data.splits_by_column())
+    throw user_error(
+        "data.split is column, so the job does not tell how many samples its accuracy is of; choose another");
+  const double part = job.data.folds > 0 ? 1 / static_cast<double>(job.data.folds) : job.data.validation;
   return part > 0 ? Judges{std::round(training * part / (1 - part)), true} : Judges{training, false};
 }
 

@@ -136,7 +136,7 @@ class Scaling {
     setting.settings.insert(setting.settings.end(), options_.settings.begin(), options_.settings.end());
     setting.learned.name = setting.name();
     Job job = read_job(job_, setting.settings);
-    if (job.data.validation == 0)
+    if (!job.data.validates())
       throw user_error("the target is an accuracy on validation samples, but data.validation is 0 in {}",
                        job_.string());
     name_ = job.name;

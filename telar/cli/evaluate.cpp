@@ -38,6 +38,7 @@ void replace_data(DataJob& data, const EvaluateArguments& arguments) {
     data.options.set(paths[1], arguments.labels);
   }
   data.test = 0;
+  if (data.splits_by_column()) data.split = "random";
   data.spread = false;
 }
 

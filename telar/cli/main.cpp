@@ -17,6 +17,7 @@ int run(int argc, char** argv) {
   program.footer(
       "Example:\n  telar train examples/fashion_mnist.yaml --set training.epochs=3\n"
       "Run telar VERB --help for details of a verb.");
+  telar::cli::add_init(program);
   telar::cli::add_train(program);
   telar::cli::add_evaluate(program);
   telar::cli::add_predict(program);

@@ -54,10 +54,14 @@ std::string class_name(const SampleSpec& spec, size_t index) {
 std::string header(const std::string& place, const Trained& trained, bool all) {
   const bool classes = trained.spec.classes > 0;
   const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
+  const Attributes& options = trained.job.data.options;
+  const auto targets = options.has("targets") ? options.texts("targets") : std::vector<std::string>{};
   std::string line = place + (classes ? ",class,probability" : "");
   for (size_t i = 0; i < width && (all || !classes); ++i) {
-    line += "," +
-            (classes ? cell(fmt::format("p({})", class_name(trained.spec, i))) : fmt::format("value_{}", i));
+    const bool named = targets.size() == width;
+    line += "," + (classes ? cell(fmt::format("p({})", class_name(trained.spec, i)))
+                   : named ? cell(fmt::format("value({})", targets[i]))
+                           : fmt::format("value_{}", i));
   }
   return line + "\n";
 }

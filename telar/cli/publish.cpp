@@ -44,6 +44,8 @@ DataJob data_of(const PublishArguments& arguments) {
     throw user_error("{} is a stream itself; give a source of samples in files", data.source);
   // All samples as they are: who reads them divides and normalises.
   data.validation = data.test = 0;
+  data.folds = 0;
+  data.split = "random";
   data.normalise = data.shuffle = data.augment_flip = false;
   data.augment_padding = 0;
   data.mixing = "shuffled";

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "telar/cli/fold_results.h"
 #include "telar/cli/options.h"
 #include "telar/cli/phase_text.h"
 #include "telar/cli/service.h"
@@ -31,10 +32,13 @@ constexpr StopRequest::Messages kTrainStops = {
     "stopping after the steps that have begun, with a checkpoint; a second Ctrl-C quits at once and loses the work since the last checkpoint\n",
     "quitting at once; the run continues from its last checkpoint with: telar train RUN --resume\n"};
 
+const std::string kAllFolds = "all";
+
 struct TrainArguments {
   std::string job;
   std::vector<std::string> overrides;
   std::string summary;
+  std::string fold;  ///< a number, or kAllFolds; empty: not given
   std::string output;
   int64_t workers = 0;  ///< 0: not given
   std::string coordinate;
@@ -78,7 +82,13 @@ Job job_of(const TrainArguments& arguments) {
   if (std::filesystem::is_directory(path)) require_no_part_of_run(path);
   if (arguments.resume && arguments.output.empty()) require_no_job_of_run(path);
   const bool run_folder = std::filesystem::is_regular_file(path / "job.yaml");
-  Job job = read_job(run_folder ? path / "job.yaml" : path, arguments.overrides);
+  if (run_folder && !arguments.fold.empty())
+    throw user_error("--fold: {} is a run, whose job names its fold; give the job of the folds",
+                     path.string());
+  std::vector<std::string> overrides = arguments.overrides;
+  if (!arguments.fold.empty() && arguments.fold != kAllFolds)
+    overrides.push_back("data.fold=" + arguments.fold);
+  Job job = read_job(run_folder ? path / "job.yaml" : path, overrides);
   if (run_folder) job.output.folder = path.string();
   if (!arguments.output.empty()) job.output.folder = arguments.output;
   for (const std::string& written : {job.output.folder, arguments.summary, arguments.profile.file})
@@ -244,12 +254,55 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
                                                    }});
 }
 
+/// Trains once for each fold, in BASE/fold-N, and writes what they reached to BASE/folds.json.
+int train_folds(const Job& job, const TrainArguments& arguments, const Processes* started) {
+  if (job.data.folds == 0)
+    throw user_error("--fold all: the job has no folds; give their number, as in --set data.folds=5");
+  if (started != nullptr || arguments.workers > 1)
+    throw user_error(
+        "--fold all trains one fold after another in one process; with several processes, train each fold by itself, as in --fold 1");
+  if (arguments.resume && job.output.folder.empty())
+    throw user_error("--fold all --resume: say with --output which folder has the folds");
+  const bool writes = !arguments.check;
+  std::filesystem::path base = job.output.folder;
+  if (!base.empty() && std::filesystem::exists(base / "job.yaml"))
+    throw user_error("{} is the folder of a run; the folds need their own (--output)", base.string());
+  if (base.empty() && writes) base = claim_run_folder(job.name);
+  TrainArguments of_fold = arguments;
+  of_fold.summary = "";
+  FoldResults results;
+  for (int64_t fold = 1; fold <= job.data.folds; ++fold) {
+    const std::filesystem::path folder = fold_folder(base, fold);
+    if (!arguments.quiet) std::cout << fmt::format("fold {} of {}", fold, job.data.folds) << std::endl;
+    Job own = changed_job(job, "--fold", {fmt::format("data.fold={}", fold)});
+    own.output.folder = folder.string();
+    const int code = train(own, of_fold, false, nullptr);
+    if (code != 0) {
+      if (!arguments.quiet)
+        std::cout << "the other folds follow with the same command and --resume --output " << base.string()
+                  << std::endl;
+      return code;
+    }
+    if (!writes) continue;
+    const Bytes summary = read_file(folder / "summary.json");
+    results.add({summary.begin(), summary.end()});
+  }
+  if (!writes) return 0;
+  write_file(base / "folds.json", results.json());
+  if (!arguments.summary.empty()) write_file(arguments.summary, results.json());
+  if (!arguments.quiet)
+    std::cout << fmt::format("{} folds, mean ± standard deviation\n{}", job.data.folds, results.text())
+              << std::flush;
+  return 0;
+}
+
 int train(const TrainArguments& arguments, bool profile) {
   const std::unique_ptr<Processes> started = join_together();
   std::unique_ptr<PeerGroup> peers;
   std::optional<Job> job;
   const auto prepare = [&] {
     job = job_of(arguments);
+    if (arguments.fold == kAllFolds) return train_folds(*job, arguments, started.get());
     peers = peers_of(*job, arguments, profile, started.get());
     return peers == nullptr ? train(*job, arguments, profile, started.get()) : 0;
   };
@@ -285,11 +338,20 @@ void add_train(Verb& program) {
             "Resume although the data are not those on which the run was trained");
   verb.flag("--check", arguments->check, "Check the job without training: its keys, samples and memory");
   verb.flag("--quiet", arguments->quiet, "Print only errors");
+  const Option fold =
+      verb.option("--fold", arguments->fold,
+                  "The fold for validation (data.folds), or all: train once for each, and print the means")
+          .value_name("N|all")
+          .check([](const std::string& value) {
+            const bool digits = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
+            return digits || value == kAllFolds ? "" : "must be the number of a fold, or all";
+          });
   const Option profile =
       verb.option(
               "--profile", arguments->profile.file,
               "Print how the time of the steps divides into phases, and write the operations of the first steps as a trace for chrome://tracing or ui.perfetto.dev to this file, or without it to trace.json in the run folder")
-          .value_optional();
+          .value_optional()
+          .excludes(fold);
   verb.option("--profile-steps", arguments->profile.steps, "Steps in the trace (20)")
       .between(1, 100'000)
       .needs(profile);
@@ -299,6 +361,7 @@ void add_train(Verb& program) {
       "  telar train examples/mlp.yaml --set training.epochs=3 --set optimizer.learning_rate=0.01\n"
       "  telar train runs/fashion_mnist-1 --resume\n"
       "  telar train examples/mlp.yaml --profile\n"
+      "  telar train examples/mlp.yaml --set data.folds=5 --fold all\n"
       "  telar train examples/fashion_mnist.yaml --workers 2\n"
       "  telar train examples/fashion_mnist.yaml --workers 2 --coordinate trainer:7000 --certificates certs --token-file token\n"
       "  mpirun -n 2 telar train examples/fashion_mnist.yaml\n"

@@ -5,6 +5,7 @@
 namespace telar::cli {
 
 /// Each function adds a verb, with its options, help and action, to the program.
+void add_init(Verb& program);
 void add_train(Verb& program);
 void add_evaluate(Verb& program);
 void add_predict(Verb& program);

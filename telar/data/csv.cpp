@@ -14,6 +14,7 @@
 #include "telar/data/in_memory.h"
 #include "telar/data/rounding_loss.h"
 #include "telar/data/table_rules.h"
+#include "telar/data/table_split.h"
 
 namespace telar {
 namespace {
@@ -143,6 +144,7 @@ class TableReading {
 
   CsvTable run() {
     find_dropped();
+    find_split_column();
     if (options_.columns.empty()) {
       choose_by_position();
     } else {
@@ -177,21 +179,51 @@ class TableReading {
       const std::optional<size_t> at = find(column);
       if (at) dropped_.push_back(*at);
       if (at || options_.use != CsvUse::train) continue;
-      const std::string near = nearest(column, names_);
       throw user_error("{}: data.drop has the column '{}', which the table has not{}", name(), column,
-                       near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+                       nearest_text(column));
     }
+  }
+
+  void find_split_column() {
+    const std::string& column = options_.split_column;
+    if (column.empty() || !options_.training_rows) return;
+    split_at_ = find(column);
+    if (!split_at_)
+      throw user_error("{}: data.split_column is '{}', {}", name(), column,
+                       names_.empty() ? "but the table has no header with names"
+                                      : "which the table has not" + nearest_text(column));
+    // Groups and parts of later samples are others, or tell nothing.
+    if (options_.split != SplitBy::time) dropped_.push_back(*split_at_);
   }
 
   bool is_dropped(size_t column) const { return std::ranges::find(dropped_, column) != dropped_.end(); }
 
   void find_label() {
+    if (!options_.targets.empty()) return find_targets();
     if (!predicts()) {
-      label_at_ = label_column(options_, names_, width_, rows_);
-      if (!names_.empty()) find(names_[*label_at_]);
+      labels_at_ = {label_column(options_, names_, width_, rows_)};
+      if (!names_.empty()) find(names_[labels_at_[0]]);
     } else if (!options_.label.empty()) {
-      label_at_ = find(options_.label);
+      if (const auto at = find(options_.label)) labels_at_ = {*at};
     }
+  }
+
+  void find_targets() {
+    for (const std::string& column : options_.targets) {
+      const std::optional<size_t> at = find(column);
+      if (!at && !predicts())
+        throw user_error("{}: data.targets has the column '{}', which the table has not{}", name(), column,
+                         nearest_text(column));
+      if (at) labels_at_.push_back(*at);
+    }
+  }
+
+  bool is_label(size_t column) const { return std::ranges::find(labels_at_, column) != labels_at_.end(); }
+
+  /// "; did you mean 'price'?"
+  std::string nearest_text(const std::string& column) const {
+    const std::string near = nearest(column, names_);
+    return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
   }
 
   void choose_by_name() {
@@ -207,9 +239,10 @@ class TableReading {
                        missing.size() == 1 ? "is" : "are", missing.size() == 1 ? "" : "s",
                        quoted_names(missing), quoted_names(names_));
     find_label();
-    if (label_at_ && std::ranges::count(features_, *label_at_) > 0)
-      throw user_error("{}: data.columns has the column of the label, '{}'", name(),
-                       shown_cell(names_[*label_at_]));
+    for (const size_t label : labels_at_)
+      if (std::ranges::count(features_, label) > 0)
+        throw user_error("{}: data.columns has the column of the label, '{}'", name(),
+                         shown_cell(names_[label]));
     keep_names();
     if (options_.use != CsvUse::train) tell_left_out();
   }
@@ -244,26 +277,27 @@ class TableReading {
 
   void all_but_label() {
     for (size_t i = 0; i < width_; ++i)
-      if (i != label_at_ && !is_dropped(i)) features_.push_back(i);
+      if (!is_label(i) && !is_dropped(i)) features_.push_back(i);
   }
 
   void keep_names() {
     for (const size_t column : features_) table_.columns.push_back(names_[column]);
-    if (label_at_) table_.label = names_[*label_at_];
+    if (labels_at_.size() == 1 && options_.targets.empty()) table_.label = names_[labels_at_[0]];
   }
 
   void tell_left_out() {
     std::vector<bool> taken(width_);
     for (const size_t column : features_) taken[column] = true;
     for (const size_t column : dropped_) taken[column] = true;
-    if (label_at_) taken[*label_at_] = true;
+    for (const size_t label : labels_at_) taken[label] = true;
     std::vector<std::string> others;
     for (size_t i = 0; i < width_; ++i)
       if (!taken[i]) others.push_back(names_[i]);
     if (!others.empty())
       note(fmt::format("{}: the model does not take {}; left out", name(), quoted_names(others)));
-    if (predicts() && label_at_)
-      note(fmt::format("{}: '{}' is the label; left out", name(), shown_cell(names_[*label_at_])));
+    if (!predicts()) return;
+    for (const size_t label : labels_at_)
+      note(fmt::format("{}: '{}' is the label; left out", name(), shown_cell(names_[label])));
   }
 
   /// If all are as long as the next one.
@@ -286,6 +320,7 @@ class TableReading {
     std::vector<double> values(features_.size());  // of a row
     features.reserve(expected_rows() * values.size() * sizeof(double));
     std::vector<double> labels;
+    std::vector<double> split_codes;
     CellFaults faults;
     const auto read = [&](size_t column, int64_t of_classes) {
       double value = words_ ? cell_of(column) : 0;
@@ -303,32 +338,50 @@ class TableReading {
                          rows_.cells().size(), names_.empty() ? "the first line" : "the header", width_);
       }
       for (size_t i = 0; i < values.size(); ++i) values[i] = read(features_[i], 0);
+      if (split_at_) {
+        const auto feature = std::ranges::find(features_, *split_at_);
+        split_codes.push_back(feature == features_.end()
+                                  ? read(*split_at_, 0)
+                                  : values[static_cast<size_t>(feature - features_.begin())]);
+      }
       const auto* bytes = reinterpret_cast<const uint8_t*>(values.data());
       features.insert(features.end(), bytes, bytes + values.size() * sizeof(double));
       for (size_t i = 0; i < table_.kept.size(); ++i)
         table_.kept[i].second.emplace_back(rows_.cells()[dropped_[i]]);
-      labels.push_back(predicts() ? 0 : read(*label_at_, std::max<int64_t>(0, options_.classes)));
+      if (predicts()) labels.push_back(0);
+      for (size_t i = 0; i < labels_at_.size() && !predicts(); ++i)
+        labels.push_back(read(labels_at_[i], std::max<int64_t>(0, options_.classes)));
       ++row_count_;
     }
     faults.check(named());
-    table_.classes = predicts() ? 1 : options_.classes;
+    table_.classes = predicts() ? 1 : options_.targets.empty() ? options_.classes : 0;
     SampleSpec spec;
-    if (words_) {
-      encode(features);
-      if (!predicts()) read_label_words(labels, spec);
-    }
+    if (words_ && !predicts()) read_label_words(labels, spec);
     if (table_.classes == kCountedClasses) count_classes(labels);
+    if (options_.training_rows) find_split_keys(labels, split_codes);
+    if (words_) encode(features);
     spec.features = {static_cast<int64_t>(features.size() / sizeof(double)) / row_count_};
     spec.wide = true;
     spec.classes = table_.classes;
     Bytes label_bytes =
         spec.classes > 0 ? bytes_of(std::vector<int32_t>(labels.begin(), labels.end())) : targets_of(labels);
-    if (spec.classes == 0) spec.targets = {1};
+    if (spec.classes == 0) spec.targets = {std::ssize(labels_at_)};
     table_.samples = in_memory(std::move(spec), std::move(features), 0, std::move(label_bytes));
   }
 
+  void find_split_keys(const std::vector<double>& labels, const std::vector<double>& split_codes) {
+    if (options_.split == SplitBy::stratified) table_.keys.assign(labels.begin(), labels.end());
+    if (!split_at_) return;
+    if (is_label(*split_at_))
+      throw user_error("{}: data.split_column is the column of the label, '{}'", name(),
+                       shown_cell(names_[*split_at_]));
+    table_.keys = split_keys_of(options_.split, kind_given(names_[*split_at_]),
+                                {split_codes, 1, 0, words_->of(*split_at_)},
+                                name() + ", " + column_text(named(), *split_at_));
+  }
+
   Bytes targets_of(const std::vector<double>& labels) {
-    RoundingLoss rounding(1);
+    RoundingLoss rounding(labels_at_.size());
     for (const double target : labels) rounding.add(target);
     note(target_warning(rounding, name()));
     return bytes_of(std::vector<float>(labels.begin(), labels.end()));
@@ -345,8 +398,9 @@ class TableReading {
     };
     for (const std::string& entry : options_.kinds) {
       const std::string column = entry.substr(0, entry.find(": "));
-      const bool known =
-          std::ranges::any_of(features_, [&](size_t i) { return !names_.empty() && names_[i] == column; });
+      const bool known = column == options_.split_column || std::ranges::any_of(features_, [&](size_t i) {
+                           return !names_.empty() && names_[i] == column;
+                         });
       if (!known) throw user_error("{}: data.kinds has the column '{}', which is no feature", name(), column);
     }
     const bool plain = std::ranges::all_of(features_, [&](size_t column) {
@@ -359,17 +413,17 @@ class TableReading {
       const auto column_of = [&](size_t i) {
         return names_.empty() ? std::to_string(features_[i]) : names_[features_[i]];
       };
+      const std::vector<int64_t> rows = options_.training_rows(row_count_, table_.keys);
       std::vector<ColumnKind> kinds;
       std::vector<std::string> mistakes;
       for (size_t i = 0; i < features_.size(); ++i) {
         try {
-          kinds.push_back(column_kind(kind_given(column_of(i)), cells_of(i), place(i)));
+          kinds.push_back(column_kind(kind_given(column_of(i)), cells_of(i), rows, place(i)));
         } catch (const Error& error) {
           mistakes.emplace_back(error.what());
         }
       }
       if (!mistakes.empty()) throw user_error("{}", fmt::join(mistakes, "; "));
-      const std::vector<int64_t> rows = options_.training_rows(row_count_);
       for (size_t i = 0; i < features_.size(); ++i) {
         rules.push_back(decide_rule(column_of(i), kinds[i], cells_of(i), rows, place(i)));
         table_.encoding.push_back(rules.back().str());
@@ -412,11 +466,14 @@ class TableReading {
 
   /// Labels that are texts become the classes of these names, in order of the names.
   void read_label_words(std::vector<double>& labels, SampleSpec& spec) {
-    const ColumnWords& words = words_->of(*label_at_);
-    const std::string place = name() + ", " + column_text(named(), *label_at_);
-    if (words.missing > 0)
-      throw user_error("{}, line {}: the label is missing; rows with a label are needed", place,
-                       words.first_missing);
+    for (const size_t at : labels_at_) {
+      if (words_->of(at).missing == 0) continue;
+      throw user_error("{}, {}, line {}: the label is missing; rows with a label are needed", name(),
+                       column_text(named(), at), words_->of(at).first_missing);
+    }
+    if (!options_.targets.empty()) return require_numbers();
+    const ColumnWords& words = words_->of(labels_at_[0]);
+    const std::string place = name() + ", " + column_text(named(), labels_at_[0]);
     std::vector<std::string> classes = options_.class_names;
     if (words.texts == 0 && classes.empty()) return;
     if (words.texts < row_count_ && classes.empty()) {
@@ -435,8 +492,7 @@ class TableReading {
       throw user_error("{}: there are {} different labels ({}), but data.classes is {}; leave it out", place,
                        classes.size(), quoted_names(classes), options_.classes);
     for (double& label : labels) {
-      const auto word = TableWords::word_of(label);
-      const std::string text = word ? words.words[*word] : word_of_number(label);
+      const std::string text = text_of(label, words);
       const auto found = std::ranges::find(classes, text);
       if (found == classes.end())
         throw user_error("{}: '{}' is not one of the labels {}", place, shown_cell(text),
@@ -447,16 +503,25 @@ class TableReading {
     spec.class_names = std::move(classes);
   }
 
+  /// Of several labels.
+  void require_numbers() const {
+    for (const size_t at : labels_at_) {
+      const ColumnWords& words = words_->of(at);
+      if (words.texts > 0)
+        throw user_error("{}, line {}: '{}' is not a number, and the columns of data.targets are numbers",
+                         name() + ", " + column_text(named(), at), words.lines[0],
+                         shown_cell(words.words[0]));
+    }
+  }
+
   void count_classes(const std::vector<double>& labels) {
-    const auto whole = [](double label) { return label >= 0 && label == std::floor(label); };
-    const std::set<double> different(labels.begin(), labels.end());
-    const double most = *different.rbegin();
-    const bool few = std::ssize(different) <= std::max<int64_t>(2, row_count_ / 10) || different.size() <= 20;
-    if (!std::ranges::all_of(labels, whole) || !few || most > 2 * static_cast<double>(different.size()))
+    table_.classes = classes_in(labels);
+    if (table_.classes == 0) {
+      const std::set<double> different(labels.begin(), labels.end());
       throw user_error(
           "{}: the labels have {} different values, from {} to {}; give data.classes: 0 if they are numbers to learn, or the number of classes, whose labels begin with 0",
-          name(), different.size(), *different.begin(), most);
-    table_.classes = static_cast<int64_t>(most) + 1;
+          name(), different.size(), *different.begin(), *different.rbegin());
+    }
     note(fmt::format("{}: the labels are taken for {} classes; data.classes (0: numbers) says what they are",
                      name(), table_.classes));
   }
@@ -464,6 +529,7 @@ class TableReading {
   const CsvOptions& options_;
   std::optional<TableWords> words_;  ///< if cells may be more than numbers
   std::vector<size_t> dropped_;
+  std::optional<size_t> split_at_;
   int64_t row_count_ = 0;
   CsvRows rows_;
   size_t text_bytes_;
@@ -471,12 +537,22 @@ class TableReading {
   std::vector<std::string> names_;                     ///< empty without a header
   std::map<std::string, std::vector<size_t>> places_;  ///< the columns of each name
   size_t width_ = 0;
-  std::vector<size_t> features_;  ///< their columns
-  std::optional<size_t> label_at_;
+  std::vector<size_t> features_;   ///< their columns
+  std::vector<size_t> labels_at_;  ///< the label's column, or those of the targets
   CsvTable table_;
 };
 
 }  // namespace
+
+int64_t classes_in(std::span<const double> labels) {
+  const auto whole = [](double label) { return label >= 0 && label == std::floor(label); };
+  const std::set<double> different(labels.begin(), labels.end());
+  const auto count = std::ssize(different);
+  const bool few = count <= std::max<int64_t>(2, std::ssize(labels) / 10) || count <= 20;
+  const double most = *different.rbegin();
+  const bool classes = std::ranges::all_of(labels, whole) && few && most <= 2 * static_cast<double>(count);
+  return classes ? static_cast<int64_t>(most) + 1 : 0;
+}
 
 CsvTable csv_from_text(std::string_view text, const CsvOptions& options, const std::string& name) {
   constexpr size_t kTwoLetters =

@@ -12,6 +12,7 @@
 
 #include "telar/data/csv_header.h"
 #include "telar/data/dataset.h"
+#include "telar/data/division.h"
 
 namespace telar {
 
@@ -25,6 +26,8 @@ enum class CsvUse : uint8_t {
 struct CsvOptions {
   CsvHeader header = CsvHeader::automatic;  ///< whether line 1 contains column names
   std::string label{};  ///< column name, or number (0 is the first, -1 the last); empty: the last column
+  /// Names of several columns that together are the label, each a number; in the place of `label`.
+  std::vector<std::string> targets{};
   char separator = ',';
   int64_t classes = 0;  ///< labels are integers 0 … classes-1; with 0, the label column is an f32 target
   std::vector<std::string> columns{};  ///< names of the features, in their order; empty: all but the label
@@ -36,11 +39,19 @@ struct CsvOptions {
   /// Of a table that is trained on and may have texts, dates and missing cells: the rows of the training
   /// among so many, on which the encoding is decided. Absent: all cells are numbers, unless there is an
   /// encoding.
-  std::function<std::vector<int64_t>(int64_t rows)> training_rows{};
+  std::function<std::vector<int64_t>(int64_t rows, const SplitKeys& keys)> training_rows{};
+  SplitBy split = SplitBy::random;  ///< of a table with `training_rows`: how it is divided
+  /// Name of the column with groups, times or parts; no feature, except times. Empty: the order of the rows
+  /// is that of their times.
+  std::string split_column{};
 };
 
 /// CsvOptions::classes: as many as the labels of the table have.
 inline constexpr int64_t kCountedClasses = -1;
+
+/// The number of classes that labels which are numbers have, if they are whole, from 0 on, and few; 0: they
+/// are numbers to learn.
+int64_t classes_in(std::span<const double> labels);
 
 struct CsvTable {
   DatasetPtr samples;                 ///< [columns] wide features; to predict, with the label 0
@@ -50,6 +61,7 @@ struct CsvTable {
   std::vector<std::string> encoding;  ///< that was decided; empty: all cells are numbers
   std::vector<std::vector<std::string>> described;  ///< of that, a table with a line for each column
   int64_t classes = 0;
+  SplitKeys keys;  ///< of each row, for CsvOptions::split
   /// Of a table to predict, cells that belong to no feature, by column: CsvOptions::drop.
   std::vector<std::pair<std::string, std::vector<std::string>>> kept;
 };

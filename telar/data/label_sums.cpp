@@ -46,10 +46,16 @@ class Probabilities final : public Dataset {
 
 }  // namespace
 
+std::vector<int32_t> labels_of(const Dataset& data) {
+  if (data.spec().classes == 0) throw user_error("the labels are numbers, so the samples have no classes");
+  std::vector<int32_t> labels;
+  for_each_label(data, [&](std::span<std::byte> label) { labels.push_back(as_ints(label)[0]); });
+  return labels;
+}
+
 std::vector<int64_t> class_counts(const Dataset& data) {
-  if (data.spec().classes == 0) throw user_error("the labels are numbers, so there are no classes to count");
   std::vector<int64_t> counts(static_cast<size_t>(data.spec().classes));
-  for_each_label(data, [&](std::span<std::byte> label) { ++counts[static_cast<size_t>(as_ints(label)[0])]; });
+  for (const int32_t label : labels_of(data)) ++counts[static_cast<size_t>(label)];
   return counts;
 }
 

@@ -7,6 +7,9 @@
 
 namespace telar {
 
+/// The class of each sample. Reads all samples. Throws Error (user) for labels that are numbers.
+std::vector<int32_t> labels_of(const Dataset& data);
+
 /// The number of samples of each class. Reads all samples. Throws Error (user) for labels that are numbers.
 std::vector<int64_t> class_counts(const Dataset& data);
 

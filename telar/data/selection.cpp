@@ -50,6 +50,18 @@ Selection Selection::complement() const {
   return {size_, std::move(words)};
 }
 
+Selection Selection::at(const Selection& positions) const {
+  std::vector<uint64_t> words(words_.size());
+  size_t position = 0;
+  for (size_t word = 0; word < words.size(); ++word) {
+    for (uint64_t left = words_[word]; left != 0; left &= left - 1, ++position) {
+      const bool chosen = (positions.words_[position / kBits] >> position % kBits & 1U) != 0;
+      if (chosen) words[word] |= left & -left;
+    }
+  }
+  return {size_, std::move(words)};
+}
+
 int64_t Selection::operator[](int64_t position) const {
   const auto block = std::upper_bound(before_.begin(), before_.end(), position) - before_.begin() - 1;
   int64_t rank = position - before_[static_cast<size_t>(block)];

@@ -16,6 +16,8 @@ class Selection {
 
   /// The numbers that are not selected.
   Selection complement() const;
+  /// The selected numbers at the positions that `positions`, of 0 … count()-1, selects.
+  Selection at(const Selection& positions) const;
 
   int64_t count() const { return before_.back(); }
   /// The selected number at a position, 0 … count()-1.

@@ -7,9 +7,11 @@
 
 #include "telar/core/option.h"
 #include "telar/data/dataset.h"
+#include "telar/data/division.h"
 #include "telar/data/files.h"
 #include "telar/data/image_folder.h"
 #include "telar/data/moments.h"
+#include "telar/data/source_draft.h"
 #include "telar/data/stream.h"
 
 namespace telar {
@@ -24,10 +26,11 @@ struct OpenedSource {
   /// A table of what was decided of each column of a table: its kind, missing cells, least, mean and greatest
   /// value, and an example; empty if nothing was.
   std::vector<std::vector<std::string>> described = {};
+  SplitKeys keys = {};  ///< of each sample; empty if the source has none for SourceRequest::split
 };
 
-/// Of so many samples, the numbers of those for training.
-using TrainingRows = std::function<std::vector<int64_t>(int64_t size)>;
+/// Of so many samples, and what their division depends on, the numbers of those for training.
+using TrainingRows = std::function<std::vector<int64_t>(int64_t size, const SplitKeys& keys)>;
 
 /// What a source is opened with.
 struct SourceRequest {
@@ -37,6 +40,7 @@ struct SourceRequest {
   int64_t rules = kNewestRules;
   /// For decisions that the training samples alone make; empty: they are made, or not known here.
   TrainingRows training_rows = {};
+  SplitBy split = SplitBy::random;  ///< by what the samples will be divided
 };
 
 /// A file of samples to predict.
@@ -99,6 +103,9 @@ struct SourceType {
   /// A line for the report of a job's data; absent or empty: none.
   std::function<std::string(const Attributes& options)> remark = {};
   InputFormat inputs = {};
+  /// What the samples at a path suggest for a job; none if they are not of this source. `label`: of a table,
+  /// the name of the label's column; empty: not given. Absent: nothing is suggested. Throws Error (user).
+  std::function<std::optional<SourceDraft>(const std::string& path, const std::string& label)> draft = {};
 };
 
 /// Where the files of sources/ add their sources.

@@ -22,14 +22,4 @@ DatasetPtr first_samples(DatasetPtr data, int64_t count);
 /// and keeps an array of 8 bytes for each. Throws Error (user) for data without classes.
 DatasetPtr by_label(const DatasetPtr& data);
 
-struct HeldOut {
-  DatasetPtr train;
-  DatasetPtr validation;
-};
-
-/// Reserves `fraction` of the samples (rounded to the nearest number) for validation. The choice depends only
-/// on the number of samples and `seed`; both parts keep the order of the data. Throws Error (user) when a
-/// part would be empty.
-HeldOut hold_out(const DatasetPtr& data, double fraction, uint64_t seed);
-
 }  // namespace telar

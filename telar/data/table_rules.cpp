@@ -34,10 +34,6 @@ constexpr std::array<std::pair<ColumnKind, const char*>, 9> kKinds = {{{number, 
 constexpr size_t kMostCategories = 100;
 constexpr int64_t kRare = 2;  // a category with fewer training rows is rare
 
-std::string name_of_kind(ColumnKind kind) {
-  return std::ranges::find(kKinds, kind, &std::pair<ColumnKind, const char*>::first)->second;
-}
-
 /// For messages.
 std::string text_of_kind(ColumnKind kind) {
   switch (kind) {
@@ -57,8 +53,6 @@ ColumnKind kind_named(const std::string& name) {
     if (name == known) return kind;
   throw user_error("there is no kind of column '{}'; there are {}", name, one_of(column_kinds()));
 }
-
-bool is_date(ColumnKind kind) { return kind == date || kind == date_dmy || kind == date_mdy; }
 
 DateOrder order_of(ColumnKind kind) {
   return kind == date ? DateOrder::ymd : kind == date_dmy ? DateOrder::dmy : DateOrder::mdy;
@@ -90,10 +84,32 @@ bool all_are(ColumnKind kind, const ColumnWords& words) {
                              [&](const std::string& word) { return value_of(kind, word).has_value(); });
 }
 
-bool has_fractions(const ColumnCells& cells) {
-  for (size_t row = 0; row < cells.rows(); ++row)
-    if (!std::isnan(cells[row]) && cells[row] != std::floor(cells[row])) return true;
-  return false;
+bool has_fractions(const ColumnCells& cells, std::span<const int64_t> rows) {
+  return std::ranges::any_of(rows, [&](int64_t row) {
+    const double code = cells[static_cast<size_t>(row)];
+    return !std::isnan(code) && code != std::floor(code);
+  });
+}
+
+/// Those that some rows have.
+ColumnWords words_in(const ColumnCells& cells, std::span<const int64_t> rows) {
+  const ColumnWords& all = cells.words;
+  ColumnWords seen;
+  if (all.texts == 0 && all.missing == 0) return seen;
+  std::vector<bool> known(all.words.size());
+  for (const int64_t row : rows) {
+    const double code = cells[static_cast<size_t>(row)];
+    const auto word = TableWords::word_of(code);
+    if (word) known[*word] = true;
+    if (word) ++seen.texts;
+    if (TableWords::is_missing(code)) ++seen.missing;
+  }
+  for (size_t word = 0; word < known.size(); ++word) {
+    if (!known[word]) continue;
+    seen.words.push_back(all.words[word]);
+    seen.lines.push_back(all.lines[word]);
+  }
+  return seen;
 }
 
 std::string first_word(const ColumnWords& words, const std::string& place) {
@@ -112,14 +128,15 @@ std::optional<ColumnKind> one_of_two(ColumnKind a, ColumnKind b, const ColumnWor
   return is_a ? a : b;
 }
 
-ColumnKind kind_of(const ColumnCells& cells, const std::string& place) {
-  const ColumnWords& words = cells.words;
-  const auto rows = static_cast<int64_t>(cells.rows());
-  if (words.missing == rows) return left_out;
+ColumnKind kind_of(const ColumnCells& cells, std::span<const int64_t> rows, const std::string& place) {
+  const ColumnWords words = words_in(cells, rows);
+  const auto count = std::ssize(rows);
+  if (words.missing == count) return left_out;
   if (words.texts == 0) return number;
-  const bool only_texts = words.texts + words.missing == rows;
-  if (std::ranges::all_of(words.words, is_padded)) return has_fractions(cells) ? number : category;
-  const bool commas = !has_fractions(cells) || only_texts;
+  const bool only_texts = words.texts + words.missing == count;
+  const bool fractions = has_fractions(cells, rows);
+  if (std::ranges::all_of(words.words, is_padded)) return fractions ? number : category;
+  const bool commas = !fractions || only_texts;
   if (commas)
     if (const auto kind = one_of_two(decimal_comma, thousands, words, place)) return *kind;
   if (only_texts) {
@@ -134,12 +151,7 @@ ColumnKind kind_of(const ColumnCells& cells, const std::string& place) {
   const auto at = static_cast<size_t>(wrong - words.words.begin());
   throw user_error(
       "{}, line {}{}; {} other cells of the column are numbers; if they are categories, say so in data.kinds",
-      place, words.lines[at], read_cell(*wrong, unused), rows - words.texts - words.missing);
-}
-
-std::string text_of(double code, const ColumnWords& words) {
-  const auto word = TableWords::word_of(code);
-  return word ? words.words[*word] : word_of_number(code);
+      place, words.lines[at], read_cell(*wrong, unused), count - words.texts - words.missing);
 }
 
 /// The most frequent words of the training rows; of equal ones the first by name. The others are pooled.
@@ -163,6 +175,12 @@ void choose_words(ColumnRule& rule, const ColumnCells& cells, std::span<const in
 std::string number_text(double value) { return fmt::format("{:.6g}", value); }
 
 }  // namespace
+
+std::string name_of_kind(ColumnKind kind) {
+  return std::ranges::find(kKinds, kind, &std::pair<ColumnKind, const char*>::first)->second;
+}
+
+bool is_date(ColumnKind kind) { return kind == date || kind == date_dmy || kind == date_mdy; }
 
 std::vector<std::string> column_kinds() {
   std::vector<std::string> names;
@@ -215,8 +233,9 @@ ColumnRule ColumnRule::of(const std::string& text) {
   return rule;
 }
 
-ColumnKind column_kind(const std::string& given, const ColumnCells& cells, const std::string& place) {
-  return given.empty() ? kind_of(cells, place) : kind_named(given);
+ColumnKind column_kind(const std::string& given, const ColumnCells& cells, std::span<const int64_t> rows,
+                       const std::string& place) {
+  return given.empty() ? kind_of(cells, rows, place) : kind_named(given);
 }
 
 ColumnRule decide_rule(const std::string& column, ColumnKind kind, const ColumnCells& cells,

@@ -24,6 +24,8 @@ enum class ColumnKind : uint8_t {
 };
 /// Their names, as in a job.
 std::vector<std::string> column_kinds();
+std::string name_of_kind(ColumnKind kind);
+bool is_date(ColumnKind kind);
 
 /// How the cells of a column become features. A missing one becomes the mean of the training rows and, if
 /// these have some, 1 in a further feature; of a category it is a category.
@@ -57,9 +59,10 @@ struct ColumnCells {
 /// What is said of a column: its kind, missing cells, least, mean, greatest, and an example.
 using ColumnLine = std::vector<std::string>;
 
-/// `given`: by the job; empty: the cells tell. Throws Error (user) for a column that is not clear, with its
-/// `place` ("houses.csv, column 2 ('b')").
-ColumnKind column_kind(const std::string& given, const ColumnCells& cells, const std::string& place);
+/// `given`: by the job; empty: the cells of `rows`, those of the training, tell. Throws Error (user) for a
+/// column that is not clear, with its `place` ("houses.csv, column 2 ('b')").
+ColumnKind column_kind(const std::string& given, const ColumnCells& cells, std::span<const int64_t> rows,
+                       const std::string& place);
 
 /// `rows`: those of the training, which alone determine words and means. Throws Error (user) for a cell that
 /// is not of the kind.

@@ -167,6 +167,11 @@ std::optional<double> number_with(Commas commas, std::string_view word) {
   return negative ? -value : value;
 }
 
+std::string text_of(double code, const ColumnWords& words) {
+  const auto word = TableWords::word_of(code);
+  return word ? words.words[*word] : word_of_number(code);
+}
+
 std::optional<DateValue> date_of(DateOrder order, std::string_view word) {
   const size_t space = word.find_first_of(" T");
   std::string_view date = word.substr(0, space);

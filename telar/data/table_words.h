@@ -42,6 +42,8 @@ bool is_padded(std::string_view cell);
 
 /// A number as a word: 3, 2.5.
 std::string word_of_number(double number);
+/// The text of a cell that is not missing, by its code.
+std::string text_of(double code, const ColumnWords& words);
 
 /// Decimal commas, 1.234,5, or commas between thousands, 1,234.5.
 enum class Commas : uint8_t { decimal, thousands };

@@ -33,6 +33,9 @@ struct ModelJob {
 /// `data.threads` of a job that leaves their number to loader_threads().
 inline constexpr int64_t kAutomaticThreads = -1;
 
+/// `data.split_seed` of a job that takes training.seed.
+inline constexpr int64_t kSeedOfTraining = -1;
+
 /// The source of the samples and how they are prepared. docs/job.md lists the keys of each source.
 struct DataJob {
   std::string source;
@@ -41,6 +44,10 @@ struct DataJob {
   int64_t limit = 0;
   double validation = 0.1;
   double test = 0;
+  std::string split = "random";
+  int64_t split_seed = kSeedOfTraining;
+  int64_t folds = 0;
+  int64_t fold = 1;
   bool normalise = true;
   std::vector<double> mean;
   std::vector<double> std;
@@ -55,6 +62,10 @@ struct DataJob {
   int64_t prefetch = 4;
   int64_t rules = kNewestRules;  ///< no key of a job: a run keeps its own (samples.json)
   std::string loss;              ///< no key of this section: loss.name, which tells what labels may be
+
+  bool splits_by_column() const { return split == "column"; }  ///< which names the part of each sample
+  /// Whether samples are set aside for validation, as far as the job tells.
+  bool validates() const { return validation > 0 || folds > 0 || splits_by_column(); }
 };
 
 /// A number that the job does not give, before the reader fills in a default that depends on other keys.

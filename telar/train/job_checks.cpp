@@ -67,6 +67,40 @@ void check_paths(const SourceType& type, const Attributes& options, const Where&
   }
 }
 
+void check_split(const DataJob& data, const Where& where) {
+  const bool has_columns = data.options.has("split_column");
+  const bool by_column = has_columns && !data.options.text("split_column").empty();
+  const bool needs = data.split == "group" || data.splits_by_column();
+  if (needs && !has_columns)
+    throw user_error(
+        "{}: data.split is {}, but samples of {} have no columns; choose random, stratified or time",
+        where("data.split"), data.split, data.source);
+  if (needs && !by_column)
+    throw user_error("{}: data.split is {}; data.split_column must name the column", where("data.split"),
+                     data.split);
+  if (by_column && !needs && data.split != "time")
+    throw user_error("{}: data.split_column is given, but data.split is {}; it must be group, time or column",
+                     where("data.split_column"), data.split);
+  if (data.folds == 1)
+    throw user_error("{}: data.folds is 1; at least 2 are needed, so that others are left to train on",
+                     where("data.folds"));
+  if (data.folds > 0 && data.splits_by_column())
+    throw user_error("{}: data.folds is {}, but with data.split: column a column names the parts",
+                     where("data.folds"), data.folds);
+  if (data.fold > std::max<int64_t>(1, data.folds))
+    throw user_error("{}: data.fold is {}, but there are {} folds (data.folds)", where("data.fold"),
+                     data.fold, data.folds);
+  if (data.test > 0 && data.splits_by_column())
+    throw user_error("{}: data.test is {}, but with data.split: column a column names the parts",
+                     where("data.test"), data.test);
+  const bool targets = data.options.has("targets") && !data.options.texts("targets").empty();
+  if (data.split == "stratified" && data.options.has("classes") &&
+      (targets || data.options.integer("classes") == 0))
+    throw user_error(
+        "{}: data.split is stratified, but the labels are numbers (data.classes: 0); without classes, choose another",
+        where("data.split"));
+}
+
 void check_data(const DataJob& data, const Where& where) {
   const SourceType& type = source_type(data.source);
   try {
@@ -76,6 +110,7 @@ void check_data(const DataJob& data, const Where& where) {
   }
   check_paths(type, data.options, where);
   check_common_options(data, where);
+  check_split(data, where);
   if (data.validation + data.test >= 1) {
     throw user_error("{}: data.validation and data.test add up to {}; they must leave samples for training",
                      where("data.validation"), data.validation + data.test);
@@ -92,6 +127,11 @@ void check_spread(const Job& job, const Where& where) {
     throw user_error(
         "{}: data.spread is true, but strategy {} gives any batch to any worker, so each worker needs all samples; choose {}",
         where("data.spread"), job.strategy.name, strategies_that_share_batches());
+  }
+  if (job.data.split != "random") {
+    throw user_error(
+        "{}: data.split is {}, but data.spread is true, and no process has all samples; each part is divided at random",
+        where("data.split"), job.data.split);
   }
   if (job.data.mixing == "by_label") {
     throw user_error(
@@ -129,7 +169,7 @@ void check_metrics(const Job& job, const Where& where) {
 void check_training(const Job& job, const Where& where) {
   check_metrics(job, where);
   check_loss(job, where);
-  if (job.training.early_stopping_patience > 0 && job.data.validation == 0 && !trains_on_stream(job.data)) {
+  if (job.training.early_stopping_patience > 0 && !job.data.validates() && !trains_on_stream(job.data)) {
     throw user_error("{}: early stopping requires validation samples, but data.validation is 0",
                      where("training.early_stopping.patience"));
   }

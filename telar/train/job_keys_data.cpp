@@ -4,6 +4,7 @@
 #include <map>
 
 #include "telar/core/suggest.h"
+#include "telar/data/division.h"
 #include "telar/data/source.h"
 #include "telar/train/job_keys.h"
 
@@ -78,7 +79,26 @@ std::vector<JobKey> handling_keys() {
           job_key(
               "data.validation", [](auto& job) -> auto& { return job.data.validation; },
               {.least = 0, .most = 1, .below_most = true},
-              "Fraction of the training samples that is set aside for validation; the seed selects them."))),
+              "Fraction of the training samples that is set aside for validation; the seed selects them. Without effect if `data.folds` or a column sets them aside."))),
+      for_datasets(fixed(
+          kDivision,
+          job_key(
+              "data.split", [](auto& job) -> auto& { return job.data.split; }, {.choices = split_names()},
+              "Which samples are set aside. random: any. stratified: any, with the same part of each class. group: all of a group or none. time: the latest ones. column: a column names the part of each sample. See below."))),
+      for_datasets(
+          fixed(kDivision, job_key(
+                               "data.split_seed", [](auto& job) -> auto& { return job.data.split_seed; },
+                               {.least = kSeedOfTraining, .most = 9e15},
+                               "Seed that selects the samples for validation. -1: `training.seed`."))),
+      for_datasets(fixed(
+          kDivision,
+          job_key(
+              "data.folds", [](auto& job) -> auto& { return job.data.folds; }, {.least = 0, .most = 1e6},
+              "Above 0: the samples are divided into so many folds, one of which is set aside for validation in the place of `data.validation`. `telar train --fold all` trains once for each."))),
+      for_datasets(
+          fixed(kDivision, job_key(
+                               "data.fold", [](auto& job) -> auto& { return job.data.fold; },
+                               {.least = 1, .most = 1e6}, "The fold for validation, 1 … `data.folds`."))),
       when(
           kSource, with_test_by_user(),
           fixed(
@@ -133,9 +153,8 @@ std::vector<JobKey> handling_keys() {
               {.least = 0, .most = 1e9},
               "Memory for decoded images, which are kept after the first read. Samples that need no decoding are not kept a second time."))),
       without_result(job_key(
-          "data.threads", [](auto& job) -> auto& { return job.data.threads; },
-          {.least = kAutomaticThreads, .most = 256},
-          "Background threads of each process that prepare batches. -1: the threads that computing leaves of those that the process may use (its processors, or its quota), at least 1 and at most `data.prefetch`. 0: none; the training thread reads the data itself.")),
+          "data.threads",
+          [](auto& job) -> auto& { return job.data.threads; }, {.least = kAutomaticThreads, .most = 256}, "Background threads of each process that prepare batches. -1: the threads that computing leaves of those that the process may use (its processors, or its quota), at least 1 and at most `data.prefetch`. 0: none; the training thread reads the data itself.")),
       without_result(job_key(
           "data.prefetch", [](auto& job) -> auto& { return job.data.prefetch; }, {.least = 1, .most = 1024},
           "Number of batches that are prepared in advance.")),

@@ -58,6 +58,16 @@ std::string samples_text(const Datasets& data) {
   return text + "\n";
 }
 
+/// "division: group (patient), fold 2 of 5"; empty for a random division without folds.
+std::string division_text(const DataJob& data) {
+  if (data.split == "random" && data.folds == 0) return "";
+  const std::string column = data.options.text_or("split_column", "");
+  std::string text = "division: " + data.split;
+  if (!column.empty()) text += fmt::format(" ({})", column);
+  if (data.folds > 0) text += fmt::format(", fold {} of {}", data.fold, data.folds);
+  return text + "\n";
+}
+
 Datasets opened_datasets(Job& job, const std::function<void(const std::string&)>& warn,
                          const std::function<void(const std::string&)>& say, Processes* processes) {
   const SampleChecks checks{.threads = available_threads(),
@@ -127,7 +137,8 @@ std::string job_report(Job job, const std::function<void(const std::string&)>& w
     const Datasets data = opened_datasets(job, warn, say, processes);
     if (!known) needs = checked_needs(job, data.spec());
     samples = count_of(data);
-    text = samples_text(data) + data.columns_text() + data_remarks(job.data, processes);
+    text = samples_text(data) + division_text(job.data) + data.columns_text() +
+           data_remarks(job.data, processes);
   }
   const std::string missing = missing_here(job);
   if (!missing.empty()) warn("this machine cannot train the job: " + missing);

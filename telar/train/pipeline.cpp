@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <numeric>
+#include <optional>
 
 #include "telar/core/error.h"
 #include "telar/data/augmented.h"
 #include "telar/data/cached.h"
+#include "telar/data/division.h"
 #include "telar/data/label_sums.h"
 #include "telar/data/normalised.h"
 #include "telar/data/readable.h"
+#include "telar/data/selection.h"
 #include "telar/data/source.h"
 #include "telar/data/subset.h"
 #include "telar/data/table_rules.h"
@@ -32,47 +36,97 @@ DatasetPtr in_cache(const DataJob& data, DatasetPtr images) {
   return cached(std::move(images), static_cast<uint64_t>(data.cache_mb) * kCacheMegabyte);
 }
 
-/// The samples of a training source, without those set aside for the test, which `validation` holds.
-HeldOut split_test(const DataJob& data, DatasetPtr samples) {
-  const DatasetPtr all = limited(in_cache(data, std::move(samples)), data.limit);
-  return data.test > 0 ? hold_out(all, data.test, kTestSeed) : HeldOut{all, nullptr};
-}
-
-/// Samples that are their own numbers.
-class Numbers final : public Dataset {
- public:
-  explicit Numbers(int64_t size) : size_(size) {}
-  int64_t size() const override { return size_; }
-  const SampleSpec& spec() const override { return spec_; }
-  void read(int64_t index, const SampleKey& /*key*/, std::span<std::byte> features,
-            std::span<std::byte> /*label*/) const override {
-    as_doubles(features)[0] = static_cast<double>(index);
-  }
-
- private:
-  int64_t size_;
-  SampleSpec spec_ = {.features = {1}, .wide = true, .classes = 1};
+/// The parts of the samples of a training source, by their numbers.
+struct PartNumbers {
+  std::optional<Selection> train;  ///< absent: all samples
+  std::optional<Selection> validation;
+  std::optional<Selection> test;
 };
 
-/// Without the samples that are set aside for test and validation.
-std::vector<int64_t> training_rows(const DataJob& data, uint64_t seed, int64_t size) {
-  const DatasetPtr rest = split_test(data, std::make_shared<Numbers>(size)).train;
-  const DatasetPtr train = data.validation > 0 ? hold_out(rest, data.validation, seed).train : rest;
-  std::vector<int64_t> rows;
-  double number = 0;
-  std::array<std::byte, sizeof(int32_t)> label{};
-  for (int64_t i = 0; i < train->size(); ++i) {
-    train->read(i, {}, std::as_writable_bytes(std::span(&number, 1)), label);
-    rows.push_back(static_cast<int64_t>(number));
+PartNumbers parts_by_column(const SplitKeys& keys) {
+  const auto size = std::ssize(keys);
+  std::array<std::vector<int64_t>, 3> numbers;
+  for (int64_t i = 0; i < size; ++i) numbers[static_cast<size_t>(keys[static_cast<size_t>(i)])].push_back(i);
+  if (numbers[kTrainingPart].empty())
+    throw user_error("data.split_column: no row is of the part train, so there is nothing to train on");
+  const auto selection = [&](SplitPart part) {
+    return numbers[part].empty() ? std::nullopt : std::optional(Selection(size, numbers[part]));
+  };
+  return {selection(kTrainingPart), selection(kValidationPart), selection(kTestPart)};
+}
+
+SplitKeys chosen_keys(const SplitKeys& keys, const Selection& numbers) {
+  SplitKeys chosen;
+  for (int64_t i = 0; i < numbers.count() && !keys.empty(); ++i)
+    chosen.push_back(keys[static_cast<size_t>(numbers[i])]);
+  return chosen;
+}
+
+/// `size`: before data.limit. `keys`: of all samples; see SplitKeys.
+PartNumbers parts_of(const DataJob& data, uint64_t seed, int64_t size, SplitKeys keys) {
+  if (data.limit > 0) size = std::min(size, data.limit);
+  const SplitBy by = split_named(data.split);
+  if (!keys.empty()) keys.resize(static_cast<size_t>(size));
+  if (by == SplitBy::column) return parts_by_column(keys);
+  if (by == SplitBy::time && keys.empty()) {
+    keys.resize(static_cast<size_t>(size));
+    std::iota(keys.begin(), keys.end(), int64_t{0});
   }
+  PartNumbers parts;
+  if (data.test > 0) {
+    DividedSamples tested = divide_samples(size, by, keys, {.fraction = data.test}, kTestSeed);
+    parts.train = std::move(tested.train);
+    parts.test = std::move(tested.held_out);
+    keys = chosen_keys(keys, *parts.train);
+  }
+  if (data.validation == 0 && data.folds == 0) return parts;
+  if (data.split_seed != kSeedOfTraining) seed = static_cast<uint64_t>(data.split_seed);
+  const HeldOutShare share{.fraction = data.validation, .folds = data.folds, .fold = data.fold};
+  DividedSamples rest = divide_samples(parts.train ? parts.train->count() : size, by, keys, share, seed);
+  parts.validation = parts.train ? parts.train->at(rest.held_out) : std::move(rest.held_out);
+  parts.train = parts.train ? parts.train->at(rest.train) : std::move(rest.train);
+  return parts;
+}
+
+/// The class of each sample; of pictures by the list of their files, others are read.
+SplitKeys classes_of(const OpenedSource& source) {
+  SplitKeys keys;
+  if (source.pictures != nullptr) {
+    for (const PictureFile& file : source.pictures->files) keys.push_back(file.label);
+    return keys;
+  }
+  const std::vector<int32_t> labels = labels_of(*source.samples);
+  return {labels.begin(), labels.end()};
+}
+
+/// Whether the test samples are among those of data.path.
+bool tests_on_training_files(const DataJob& data) {
+  return data.test > 0 || (data.splits_by_column() && data.options.text_or("test_path", "").empty());
+}
+
+/// Without the samples that are set aside for test and validation.
+std::vector<int64_t> training_rows(const DataJob& data, uint64_t seed, int64_t size, const SplitKeys& keys) {
+  const std::optional<Selection> train = parts_of(data, seed, size, keys).train;
+  const int64_t limited = data.limit > 0 ? std::min(size, data.limit) : size;
+  std::vector<int64_t> rows(static_cast<size_t>(train ? train->count() : limited));
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i] = train ? (*train)[static_cast<int64_t>(i)] : static_cast<int64_t>(i);
   return rows;
 }
 
 OpenedSource open_part(const DataJob& data, uint64_t seed, const PictureListing& listing, Split part) {
   SourceRequest request{data.options, seed, listing, data.rules};
   // Of spread data, no process has all training samples.
-  if (!data.spread) request.training_rows = [&](int64_t size) { return training_rows(data, seed, size); };
-  return source_type(data.source).open(request, part);
+  if (!data.spread) {
+    request.training_rows = [&](int64_t size, const SplitKeys& keys) {
+      return training_rows(data, seed, size, keys);
+    };
+  }
+  request.split = split_named(data.split);
+  OpenedSource source = source_type(data.source).open(request, part);
+  if (part == Split::train && request.split == SplitBy::stratified && source.keys.empty())
+    source.keys = classes_of(source);
+  return source;
 }
 
 bool wants_normalising(const DataJob& data, const SampleSpec& spec) {
@@ -221,24 +275,30 @@ LeftOut find_unreadable(const DataJob& data, const SampleChecks* checks, const D
 JobSources open_sources(DataJob& data, uint64_t seed, const PictureListing& listing) {
   JobSources sources{open_part(data, seed, listing, Split::train), {}};
   for (const auto& [option, value] : sources.train.decided) data.options.set(option, value);
-  if (data.test == 0) sources.test = open_part(data, seed, listing, Split::test);
+  if (!tests_on_training_files(data)) sources.test = open_part(data, seed, listing, Split::test);
   return sources;
 }
 
 Datasets divide(const DataJob& data, uint64_t seed, JobSources sources) {
-  HeldOut tested = split_test(data, std::move(sources.train.samples));
+  const DatasetPtr all = limited(in_cache(data, std::move(sources.train.samples)), data.limit);
+  if (sources.test.samples != nullptr) require_alike(all->spec(), sources.test.samples->spec());
+  PartNumbers numbers = parts_of(data, seed, all->size(), std::move(sources.train.keys));
+  if (numbers.test && sources.test.samples != nullptr)
+    throw user_error(
+        "data.test_path is set, and {} rows of data.path are of the part test too; give only one of the two",
+        numbers.test->count());
+  const auto part_of_all = [&](std::optional<Selection>& part) {
+    return part ? selected(all, std::move(*part)) : nullptr;
+  };
   Datasets parts;
   parts.notes = std::move(sources.train.notes);
   parts.notes.insert(parts.notes.end(), sources.test.notes.begin(), sources.test.notes.end());
   parts.described = std::move(sources.train.described);
   parts.pictures = std::move(sources.train.pictures);
-  parts.test = data.test > 0 ? std::move(tested.validation) : std::move(sources.test.samples);
+  parts.test = numbers.test ? part_of_all(numbers.test) : std::move(sources.test.samples);
   parts.test_pictures = std::move(sources.test.pictures);
-  const DatasetPtr rest = std::move(tested.train);
-  if (parts.test != nullptr) require_alike(rest->spec(), parts.test->spec());
-  HeldOut validated = data.validation > 0 ? hold_out(rest, data.validation, seed) : HeldOut{rest, nullptr};
-  parts.train = std::move(validated.train);
-  parts.validation = std::move(validated.validation);
+  parts.train = numbers.train ? part_of_all(numbers.train) : all;
+  parts.validation = part_of_all(numbers.validation);
   return parts;
 }
 
@@ -304,10 +364,15 @@ DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChe
     throw user_error(
         "the test samples are those of several processes (data.spread is true), and this is one alone; give it test samples with --data, or with --set data.spread=false and the paths of files that it has");
   const PictureListing listing = picture_listing(data, checks);
-  OpenedSource source = open_part(data, seed, listing, data.test > 0 ? Split::train : Split::test);
+  const bool divides = tests_on_training_files(data);
+  OpenedSource source = open_part(data, seed, listing, divides ? Split::train : Split::test);
   if (checks != nullptr && checks->warn) std::ranges::for_each(source.notes, checks->warn);
-  DatasetPtr test =
-      data.test > 0 ? split_test(data, std::move(source.samples)).validation : std::move(source.samples);
+  DatasetPtr test = std::move(source.samples);
+  if (divides) {
+    const DatasetPtr all = limited(in_cache(data, std::move(test)), data.limit);
+    auto numbers = parts_of(data, seed, all->size(), std::move(source.keys)).test;
+    test = numbers ? selected(all, std::move(*numbers)) : nullptr;
+  }
   const std::vector<int64_t> left_out = PartCheck(data, checks).test(test);
   return normalise(data, without_samples(std::move(test), left_out));
 }

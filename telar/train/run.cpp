@@ -77,6 +77,7 @@ class Run {
     check_coordination();
     check_profile();
     check_devices();
+    check_early_stopping();
     // Before anything is started, because the address may be wrong or taken.
     if (!options_.metrics.empty() && leads())
       metrics_server_ = std::make_unique<MetricsServer>(options_.metrics);
@@ -125,6 +126,15 @@ class Run {
     job.strategy.devices = {"cpu"};
     if (job.training.precision == "tf32") job.training.precision = "f32";
     return job;
+  }
+
+  /// A column may name no sample for validation, which the job alone does not tell.
+  void check_early_stopping() const {
+    if (job_.training.early_stopping_patience == 0 || opened_.data.train == nullptr) return;
+    if (opened_.data.validation == nullptr)
+      throw user_error(
+          "training.early_stopping.patience is {}, but data.split_column names no sample for validation",
+          job_.training.early_stopping_patience);
   }
 
   void check_profile() const {

@@ -46,16 +46,6 @@ int64_t last_number(const std::string& name) {
   return last;
 }
 
-/// Uses mkdir, which decides which run gets a number if two start at the same time.
-fs::path claim_numbered(const std::string& name) {
-  make_folder(kRuns);
-  for (int64_t number = last_number(name) + 1;; ++number) {
-    fs::path path = numbered(name, number);
-    if (::mkdir(path.c_str(), 0777) == 0) return path;
-    if (errno != EEXIST) throw disk_error("create the folder", path, errno);
-  }
-}
-
 /// True if a folder contains at most the logs of a run that failed to start.
 bool is_free(const fs::path& folder) {
   return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(),
@@ -97,6 +87,18 @@ std::string run_of(const fs::path& part, RunPart kind, const fs::path& path) {
 
 }  // namespace
 
+/// Uses mkdir, which decides which run gets a number if two start at the same time.
+fs::path claim_run_folder(const std::string& name) {
+  make_folder(kRuns);
+  for (int64_t number = last_number(name) + 1;; ++number) {
+    fs::path path = numbered(name, number);
+    if (::mkdir(path.c_str(), 0777) == 0) return path;
+    if (errno != EEXIST) throw disk_error("create the folder", path, errno);
+  }
+}
+
+fs::path fold_folder(const fs::path& folds, int64_t fold) { return folds / fmt::format("fold-{}", fold); }
+
 void require_no_part_of_run(const fs::path& path) {
   fs::path part = fs::weakly_canonical(path);
   if (!part.has_filename()) part = part.parent_path();
@@ -132,7 +134,7 @@ RunFolder::RunFolder(RunFolder&& other) noexcept
     : path_(std::move(other.path_)), origin_(other.origin_), lock_(std::exchange(other.lock_, -1)) {}
 
 RunFolder RunFolder::create(const Job& job) {
-  if (job.output.folder.empty()) return {claim_numbered(job.name), Origin::created};
+  if (job.output.folder.empty()) return {claim_run_folder(job.name), Origin::created};
   const fs::path path = job.output.folder;
   require_local(path);
   require_no_part_of_run(path);
@@ -159,6 +161,10 @@ std::optional<fs::path> RunFolder::find(const Job& job) {
 RunFolder RunFolder::resume(const Job& job) {
   if (job.output.folder.empty()) {
     const int64_t last = last_number(job.name);
+    if (last > 0 && fs::exists(fold_folder(numbered(job.name, last), 1)))
+      throw user_error(
+          "{0} has a run for each fold; resume all with --fold all --output {0}, or one by its folder",
+          numbered(job.name, last).string());
     return last == 0 ? create(job) : RunFolder(numbered(job.name, last), Origin::existed);
   }
   const fs::path path = job.output.folder;

@@ -28,7 +28,8 @@ class RunFolder {
   /// run.
   static RunFolder create(const Job& job);
   /// The folder of the run to resume: output.folder, or the last runs/NAME-N. It is created if it does not
-  /// exist, so --resume also works for a job that may have been stopped before it began.
+  /// exist, so --resume also works for a job that may have been stopped before it began. Throws Error (user)
+  /// for the folder of several folds.
   static RunFolder resume(const Job& job);
 
   /// The folder of that run; none if there is no such run yet. Takes no lock.
@@ -63,6 +64,12 @@ class RunFolder {
   Origin origin_;
   int lock_ = -1;
 };
+
+/// Makes the folder of a new run, the first free runs/NAME-N.
+std::filesystem::path claim_run_folder(const std::string& name);
+
+/// The folder of the run of one fold, in that of all folds.
+std::filesystem::path fold_folder(const std::filesystem::path& folds, int64_t fold);
 
 /// Throws Error (user) that names the run's folder if the path is only a part of one: a checkpoint, the
 /// folder of the checkpoints, or a path below them. To train there would ruin them.

@@ -106,7 +106,9 @@ TEST_F(BadInput, SizesThatDoNotMatch) {
 }
 
 TEST_F(BadInput, InfinityInATable) {
-  write_text(folder_ / "t.csv", "a,b,label\n1,2,0\n1,inf,1\n");
+  std::string table = "a,b,label\n1,2,0\n1,inf,1\n";
+  for (int row = 0; row < 10; ++row) table += "1,2,1\n";
+  write_text(folder_ / "t.csv", table);
   expect_refused("train job.yaml --set 'data={source: csv, path: t.csv, classes: 2}'", {"t.csv", "3"});
 }
 

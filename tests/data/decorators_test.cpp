@@ -244,51 +244,6 @@ TEST(Cached, RefusesToFreezeAugmentation) {
   expect_error([&] { cached(normalised(random, {0}, {1})); }, {"augmented"});
 }
 
-TEST(HoldOut, PartsAreDisjointCompleteAndRepeatable) {
-  const auto all = std::make_shared<Numbers>(1003);
-  const auto values_of = [](const DatasetPtr& data) {
-    std::vector<int> values;
-    for (int64_t i = 0; i < data->size(); ++i) values.push_back(static_cast<int>(read(*data, i).values[0]));
-    return values;
-  };
-  const HeldOut parts = hold_out(all, 0.1, 5);
-  EXPECT_EQ(parts.validation->size(), 100);
-  const auto train = values_of(parts.train);
-  const auto validation = values_of(parts.validation);
-  std::vector<int> together = train;
-  together.insert(together.end(), validation.begin(), validation.end());
-  std::sort(together.begin(), together.end());
-  std::vector<int> wanted(1003);
-  std::iota(wanted.begin(), wanted.end(), 0);
-  EXPECT_EQ(together, wanted);
-  EXPECT_EQ(values_of(hold_out(all, 0.1, 5).validation), validation);
-  EXPECT_NE(values_of(hold_out(all, 0.1, 6).validation), validation);
-  EXPECT_GT(validation.back(), 900);  // drawn from the whole range, not taken from its beginning
-  EXPECT_LT(validation.front(), 100);
-  EXPECT_GT(*std::adjacent_find(validation.begin(), validation.end(), [](int a, int b) { return b - a > 1; }),
-            0);
-}
-
-// A checkpoint would otherwise be tested on samples that it has been trained on. The numbers are of the first
-// version.
-TEST(HoldOut, DividesAsEveryVersionBefore) {
-  const DatasetPtr held_out = hold_out(std::make_shared<Numbers>(1003), 0.01, 5).validation;
-  std::vector<int> values;
-  for (int64_t i = 0; i < held_out->size(); ++i)
-    values.push_back(static_cast<int>(read(*held_out, i).values[0]));
-  EXPECT_EQ(values, (std::vector<int>{155, 170, 434, 511, 544, 612, 768, 928, 946, 968}));
-}
-
-TEST(HoldOut, DividesMoreSamplesThanAnArrayShouldHold) {
-  constexpr int64_t kSize = (int64_t{1} << 24) + 1000;
-  const HeldOut parts = hold_out(std::make_shared<Numbers>(kSize), 0.001, 5);
-  EXPECT_EQ(parts.validation->size(), 16778);
-  EXPECT_EQ(parts.train->size(), kSize - 16778);
-  EXPECT_LT(read(*parts.validation, 0).values[0], 100'000);
-  EXPECT_GT(read(*parts.validation, 16777).values[0], 16'600'000);
-  EXPECT_EQ(read(*parts.train, kSize - 16779).values[0], kSize - 1);
-}
-
 TEST(FirstSamples, AreTheFirst) {
   const auto data = std::make_shared<Numbers>(10);
   const DatasetPtr first = first_samples(data, 3);
@@ -297,12 +252,8 @@ TEST(FirstSamples, AreTheFirst) {
   expect_error([&] { first_samples(data, 11); }, {"no 11 samples", "10"});
 }
 
-TEST(HoldOut, RejectsEmptyParts) {
-  const auto data = std::make_shared<Numbers>(10);
-  for (const double fraction : {0.0, 1.0, -0.5, 0.01, 0.99, std::nan("")}) {
-    expect_error([&] { hold_out(data, fraction, 1); }, {"10 samples"});
-  }
-  expect_error([&] { subset(data, {3, 10}); }, {"no sample 10"});
+TEST(Subset, RejectsANumberThatNoSampleHas) {
+  expect_error([] { subset(std::make_shared<Numbers>(10), {3, 10}); }, {"no sample 10"});
 }
 
 TEST(ByLabel, SortsByClassAndKeepsTheOrderWithinAClass) {

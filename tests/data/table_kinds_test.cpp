@@ -69,7 +69,7 @@ std::string table_of(const std::vector<Tricky>& columns) {
   return text;
 }
 
-std::vector<int64_t> all_rows(int64_t rows) {
+std::vector<int64_t> all_rows(int64_t rows, const SplitKeys& /*keys*/) {
   std::vector<int64_t> numbers(static_cast<size_t>(rows));
   std::iota(numbers.begin(), numbers.end(), 0);
   return numbers;
@@ -172,7 +172,7 @@ TEST(TableKinds, BecomeTheseNumbers) {
 
 TEST(TableKinds, AreDecidedByTheTrainingRowsAlone) {
   CsvOptions options = training_options();
-  options.training_rows = [](int64_t) { return std::vector<int64_t>{0, 1, 2, 3}; };
+  options.training_rows = [](int64_t, const SplitKeys&) { return std::vector<int64_t>{0, 1, 2, 3}; };
   const std::string text = "city,size,y\nA,1,0\nA,3,1\nB,1,0\nB,3,1\nC,100,0\nC,,1\n";
   const CsvTable table = trained_on(text, options);
   const auto rules = rules_of(table);
@@ -182,9 +182,9 @@ TEST(TableKinds, AreDecidedByTheTrainingRowsAlone) {
   EXPECT_EQ(row_of(table, 5), (std::vector<double>{0, 0, 2}));
   ASSERT_EQ(table.notes.size(), 2U);
   EXPECT_TRUE(
-      says(table.notes[0],
+      says(table.notes[1],
            "column 2 ('size'): 1 of its cells are missing, but none was in the rows of the training"));
-  EXPECT_TRUE(says(table.notes[1], "2 classes"));
+  EXPECT_TRUE(says(table.notes[0], "2 classes"));
 }
 
 TEST(TableKinds, AreAppliedToOtherTables) {

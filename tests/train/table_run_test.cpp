@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -96,6 +97,35 @@ TEST_F(TableRun, PredictsNewTables) {
                                          [&](const auto& column) { ids = column.second; });
   EXPECT_EQ(ids, (std::vector<std::string>{"n-1", "n-2"}));
   EXPECT_EQ(predict(trained, *samples).size(), 4U);
+}
+
+// One layer without activation is linear regression; gradient descent on the whole batch reaches its
+// solution. These targets are linear in the features, so the error goes to 0.
+TEST_F(TableRun, LearnsSeveralTargetsAtOnce) {
+  std::ofstream table(folder_ / "two.csv");
+  table << "a,b,sum,difference\n";
+  for (int i = 0; i < 40; ++i) {
+    const double a = i * i % 7;
+    const double b = i * 3 % 5;
+    table << a << ',' << b << ',' << 2 * a + b + 1 << ',' << a - 3 * b << '\n';
+  }
+  table.close();
+  const Job job = parse_job(
+      "model: {layers: [{type: linear, features: 2}]}\n"
+      "data: {source: csv, targets: [sum, difference], path: " +
+          (folder_ / "two.csv").string() +
+          "}\noptimizer: {name: sgd, learning_rate: 0.3, momentum: 0.5}\n"
+          "training: {epochs: 60, batch: 40, metrics: [mae]}\n",
+      "job.yaml", {"output.folder=" + (folder_ / "two").string()});
+  const RunSummary summary = run_job(job, {});
+  EXPECT_LT(summary.validation.at(0), 1e-4);
+  const Trained trained = load_trained(folder_ / "two", false);
+  std::ofstream(folder_ / "new.csv") << "b,a\n2,5\n";
+  const std::vector<float> outputs =
+      predict(trained, *open_inputs(trained, (folder_ / "new.csv").string(), {}));
+  ASSERT_EQ(outputs.size(), 2U);
+  EXPECT_NEAR(outputs[0], 13, 0.05);
+  EXPECT_NEAR(outputs[1], -1, 0.05);
 }
 
 }  // namespace

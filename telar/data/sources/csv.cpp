@@ -1,6 +1,9 @@
 #include "telar/data/csv.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "telar/data/source.h"
@@ -23,9 +26,11 @@ CsvHeader header_of(const Attributes& options) {
 }
 
 /// `training_rows`: see CsvOptions; empty for a table whose columns are those of a model.
-CsvOptions csv_options(const Attributes& options, CsvUse use, TrainingRows training_rows) {
+CsvOptions csv_options(const Attributes& options, CsvUse use, TrainingRows training_rows,
+                       SplitBy split = SplitBy::random) {
   return {.header = header_of(options),
           .label = options.text("label"),
+          .targets = options.texts("targets"),
           .separator = separator_of(options),
           .classes = options.integer("classes"),
           .columns = options.texts("columns"),
@@ -34,7 +39,9 @@ CsvOptions csv_options(const Attributes& options, CsvUse use, TrainingRows train
           .kinds = options.texts("kinds"),
           .class_names = options.texts("class_names"),
           .encoding = options.texts("encoding"),
-          .training_rows = std::move(training_rows)};
+          .training_rows = std::move(training_rows),
+          .split = split,
+          .split_column = options.text("split_column")};
 }
 
 Option header_option() {
@@ -56,7 +63,8 @@ Option counted_classes_option() {
 OpenedSource opened(CsvTable table) {
   OpenedSource source{.samples = std::move(table.samples),
                       .notes = std::move(table.notes),
-                      .described = std::move(table.described)};
+                      .described = std::move(table.described),
+                      .keys = std::move(table.keys)};
   source.decided.set("classes", table.classes);
   const auto& class_names = source.samples->spec().class_names;
   if (!class_names.empty()) source.decided.set("class_names", class_names);
@@ -71,8 +79,9 @@ OpenedSource open_table(const SourceRequest& request, Split part) {
   if (path.empty()) return {};
   const CsvUse use = part == Split::train ? CsvUse::train : CsvUse::test;
   const bool decides = part == Split::train && request.training_rows;
-  CsvTable table =
-      open_csv(path, csv_options(request.options, use, decides ? request.training_rows : TrainingRows{}));
+  CsvTable table = open_csv(
+      path,
+      csv_options(request.options, use, decides ? request.training_rows : TrainingRows{}, request.split));
   return opened(std::move(table));
 }
 
@@ -82,6 +91,28 @@ DatasetPtr csv_inputs(const InputFile& file, const Attributes* options) {
   if (file.keep) std::ranges::for_each(table.kept, file.keep);
   if (file.note) std::ranges::for_each(table.notes, file.note);
   return std::move(table.samples);
+}
+
+void check_csv(const Attributes& options) {
+  require_path("csv", options);
+  if (options.texts("targets").empty()) return;
+  if (!options.text("label").empty())
+    throw OptionError("targets",
+                      "data.targets and data.label are given; data.targets names all columns of the label");
+  if (options.integer("classes") > 0)
+    throw OptionError("targets",
+                      fmt::format("data.targets are numbers to learn, but data.classes is {}; leave it out",
+                                  options.integer("classes")));
+}
+
+/// Of a file of text, whatever is in it.
+std::optional<SourceDraft> draft_csv(const std::string& path, const std::string& label) {
+  constexpr size_t kLook = 4096;
+  if (std::filesystem::is_directory(path)) return std::nullopt;
+  const Bytes bytes = read_unpacked(path);
+  const auto head = std::span(bytes).first(std::min(kLook, bytes.size()));
+  if (std::ranges::find(head, uint8_t{0}) != head.end()) return std::nullopt;
+  return draft_of_table(path, label);
 }
 
 }  // namespace
@@ -95,6 +126,9 @@ void register_csv(SourceRegistry& registry) {
             samples_option(
                 "label", "", {},
                 "Label column: its name or its number (0 is the first, -1 the last). Empty: the last column."),
+            samples_option("targets", std::vector<std::string>{}, {},
+                           "Names of several columns that are the label: numbers, which one model learns "
+                           "together. In the place of `data.label`."),
             samples_option("columns", std::vector<std::string>{}, {},
                            "Names of the columns that are features, in the order in which the model takes "
                            "them. Empty: all except the label's. A run records them, and finds them by name "
@@ -116,6 +150,10 @@ void register_csv(SourceRegistry& registry) {
                 "class_names", std::vector<std::string>{}, {},
                 "The labels, if they are texts, in the order of the classes. Empty: found in the table, "
                 "and sorted."),
+            samples_option(
+                "split_column", "", {},
+                "Name of the column that `data.split` goes by. It is no feature, unless it is that of "
+                "times. Empty: with `data.split: time`, rows are in the order of their times."),
             header_option(),
             samples_option("separator", "comma", {.choices = {"comma", "semicolon", "tab", "space"}},
                            "Separator between two cells.")},
@@ -123,8 +161,9 @@ void register_csv(SourceRegistry& registry) {
        .test_paths = {"test_path"},
        .test_by_user = true,
        .open = open_table,
-       .check = [](const Attributes& options) { require_path("csv", options); },
-       .inputs = {.described = "a table", .open = csv_inputs}});
+       .check = check_csv,
+       .inputs = {.described = "a table", .open = csv_inputs},
+       .draft = draft_csv});
 }
 
 }  // namespace telar

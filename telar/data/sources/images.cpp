@@ -1,3 +1,5 @@
+#include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "telar/core/error.h"
@@ -65,6 +67,13 @@ DatasetPtr image_input(const InputFile& file, const Attributes* options) {
   return in_memory(spec, bytes_of(planes), 0, bytes_of(no_labels(1)));
 }
 
+std::optional<SourceDraft> draft_images(const std::string& path, const std::string& label) {
+  if (!std::filesystem::is_directory(path)) return std::nullopt;
+  if (!label.empty())
+    throw user_error("--label: {} is a folder of images, whose folders are their classes", path);
+  return draft_of_pictures(path);
+}
+
 }  // namespace
 
 void register_images(SourceRegistry& registry) {
@@ -91,7 +100,8 @@ void register_images(SourceRegistry& registry) {
            },
        .inputs = {.described = "a JPEG, PNG, WebP, GIF, BMP or TIFF image",
                   .recognises = [](const Bytes& file) { return image_format(file) != ImageFormat::unknown; },
-                  .open = image_input}});
+                  .open = image_input},
+       .draft = draft_images});
 }
 
 }  // namespace telar
