@@ -257,8 +257,8 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
                                                    }});
 }
 
-/// Throws Error (user) if a fold was trained with another job than the first one, as after --resume with a new
-/// rate, for which a fold that had ended is not trained again.
+/// Throws Error (user) if a fold was trained with another job than the first one, as after --resume with a
+/// new rate, for which a fold that had ended is not trained again.
 void require_one_job(const std::filesystem::path& base, int64_t folds) {
   const std::filesystem::path first = fold_folder(base, 1);
   for (int64_t fold = 2; fold <= folds; ++fold) {
