@@ -27,21 +27,20 @@ double deviation_of(const std::vector<double>& values) {
   return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
-bool is_figure(std::string_view name) {
-  return std::ranges::any_of(
-      kParts, [&](std::string_view part) { return name.starts_with(std::string(part) + "_"); });
-}
-
 }  // namespace
 
 void FoldResults::add(const std::string& summary) {
   const auto json = nlohmann::ordered_json::parse(summary);
   folders_.push_back(json.at("folder").get<std::string>());
-  for (const auto& [name, value] : json.items()) {
-    if (!is_figure(name) || !value.is_number()) continue;
-    auto known = std::ranges::find(figures_, name, [](const auto& figure) { return figure.first; });
-    if (known == figures_.end()) known = figures_.insert(figures_.end(), {name, {}});
-    known->second.push_back(value.get<double>());
+  for (const std::string_view part : kParts) {
+    const std::string prefix = std::string(part) + "_";
+    if (json.at(prefix + "loss").is_null()) continue;  // the run has no such samples
+    for (const auto& [name, value] : json.items()) {
+      if (!name.starts_with(prefix) || !(value.is_number() || value.is_null())) continue;
+      auto known = std::ranges::find(figures_, name, [](const auto& figure) { return figure.first; });
+      if (known == figures_.end()) known = figures_.insert(figures_.end(), {name, {}});
+      known->second.push_back(value.is_null() ? std::nan("") : value.get<double>());
+    }
   }
 }
 

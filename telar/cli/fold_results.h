@@ -13,9 +13,9 @@ class FoldResults {
   void add(const std::string& summary);
 
   /// "validation: loss 0.4123 ± 0.0512, accuracy 0.8120 ± 0.0310" and the same for "test", each on a line: mean
-  /// and standard deviation (n − 1) over the folds.
+  /// and standard deviation (n − 1) over the folds; NaN of a figure that a fold lacks.
   std::string text() const;
-  /// The same as JSON, with the values of each fold.
+  /// The same as JSON, with the values of each fold; null for NaN.
   std::string json() const;
 
  private:

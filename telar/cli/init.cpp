@@ -24,7 +24,10 @@ struct InitArguments {
 int init(const InitArguments& arguments) {
   std::filesystem::path data = arguments.data;
   if (!data.has_filename()) data = data.parent_path();  // "photos/"
-  const std::string out = arguments.out.empty() ? run_name_of(data.stem().stem()) + ".yaml" : arguments.out;
+  if (data.empty()) throw user_error("DATA is empty; give a table or a folder");
+  std::filesystem::path named = std::filesystem::absolute(data).lexically_normal();
+  if (!named.has_filename()) named = named.parent_path();  // "."
+  const std::string out = arguments.out.empty() ? run_name_of(named.stem().stem()) + ".yaml" : arguments.out;
   if (std::filesystem::exists(out)) throw user_error("{} exists; --out names another file", out);
   const JobDraft draft = draft_job(data, arguments.label);
   write_file(out, draft.text);

@@ -17,6 +17,7 @@
 #include "telar/io/disk.h"
 #include "telar/observe/progress.h"
 #include "telar/observe/stop_request.h"
+#include "telar/train/job_changes.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_report.h"
 #include "telar/train/job_strategy.h"
@@ -89,6 +90,8 @@ Job job_of(const TrainArguments& arguments) {
   if (!arguments.fold.empty() && arguments.fold != kAllFolds)
     overrides.push_back("data.fold=" + arguments.fold);
   Job job = read_job(run_folder ? path / "job.yaml" : path, overrides);
+  if (!arguments.fold.empty() && job.data.folds == 0)
+    throw user_error("--fold: the job has no folds; give their number, as in --set data.folds=5");
   if (run_folder) job.output.folder = path.string();
   if (!arguments.output.empty()) job.output.folder = arguments.output;
   for (const std::string& written : {job.output.folder, arguments.summary, arguments.profile.file})
@@ -254,10 +257,25 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
                                                    }});
 }
 
+/// Throws Error (user) if a fold was trained with another job than the first one, as after --resume with a
+/// new rate, for which a fold that had ended is not trained again.
+void require_one_job(const std::filesystem::path& base, int64_t folds) {
+  const std::filesystem::path first = fold_folder(base, 1);
+  for (int64_t fold = 2; fold <= folds; ++fold) {
+    const std::filesystem::path other = fold_folder(base, fold);
+    std::vector<std::string> texts;
+    for (const JobChange& change : changes_of(
+             job_changes(read_job(first / "job.yaml"), read_job(other / "job.yaml")), OnResume::recorded))
+      texts.push_back(change.str());
+    if (!texts.empty())
+      throw user_error(
+          "{} and {} were trained with different jobs, so they have no mean: {}; remove one of the folders and train it again with --resume",
+          first.string(), other.string(), fmt::join(texts, "; "));
+  }
+}
+
 /// Trains once for each fold, in BASE/fold-N, and writes what they reached to BASE/folds.json.
 int train_folds(const Job& job, const TrainArguments& arguments, const Processes* started) {
-  if (job.data.folds == 0)
-    throw user_error("--fold all: the job has no folds; give their number, as in --set data.folds=5");
   if (started != nullptr || arguments.workers > 1)
     throw user_error(
         "--fold all trains one fold after another in one process; with several processes, train each fold by itself, as in --fold 1");
@@ -267,7 +285,8 @@ int train_folds(const Job& job, const TrainArguments& arguments, const Processes
   std::filesystem::path base = job.output.folder;
   if (!base.empty() && std::filesystem::exists(base / "job.yaml"))
     throw user_error("{} is the folder of a run; the folds need their own (--output)", base.string());
-  if (base.empty() && writes) base = claim_run_folder(job.name);
+  const bool claims = base.empty() && writes;
+  if (claims) base = claim_run_folder(job.name);
   TrainArguments of_fold = arguments;
   of_fold.summary = "";
   FoldResults results;
@@ -276,7 +295,14 @@ int train_folds(const Job& job, const TrainArguments& arguments, const Processes
     if (!arguments.quiet) std::cout << fmt::format("fold {} of {}", fold, job.data.folds) << std::endl;
     Job own = changed_job(job, "--fold", {fmt::format("data.fold={}", fold)});
     own.output.folder = folder.string();
-    const int code = train(own, of_fold, false, nullptr);
+    int code = 0;
+    try {
+      code = train(own, of_fold, false, nullptr);
+    } catch (...) {
+      std::error_code ignored;
+      if (claims) std::filesystem::remove(base, ignored);  // if it is empty
+      throw;
+    }
     if (code != 0) {
       if (!arguments.quiet)
         std::cout << "the other folds follow with the same command and --resume --output " << base.string()
@@ -288,6 +314,7 @@ int train_folds(const Job& job, const TrainArguments& arguments, const Processes
     results.add({summary.begin(), summary.end()});
   }
   if (!writes) return 0;
+  require_one_job(base, job.data.folds);
   write_file(base / "folds.json", results.json());
   if (!arguments.summary.empty()) write_file(arguments.summary, results.json());
   if (!arguments.quiet)

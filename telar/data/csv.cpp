@@ -214,6 +214,7 @@ class TableReading {
       if (!at && !predicts())
         throw user_error("{}: data.targets has the column '{}', which the table has not{}", name(), column,
                          nearest_text(column));
+      if (at && is_label(*at)) throw user_error("{}: data.targets has the column '{}' twice", name(), column);
       if (at) labels_at_.push_back(*at);
     }
   }
@@ -239,12 +240,17 @@ class TableReading {
                        missing.size() == 1 ? "is" : "are", missing.size() == 1 ? "" : "s",
                        quoted_names(missing), quoted_names(names_));
     find_label();
-    for (const size_t label : labels_at_)
-      if (std::ranges::count(features_, label) > 0)
-        throw user_error("{}: data.columns has the column of the label, '{}'", name(),
-                         shown_cell(names_[label]));
+    require_no_feature(labels_at_, "the column of the label, ");
+    if (options_.use == CsvUse::train)
+      require_no_feature(dropped_, "a column that is no feature by data.drop or data.split_column, ");
     keep_names();
     if (options_.use != CsvUse::train) tell_left_out();
+  }
+
+  void require_no_feature(const std::vector<size_t>& columns, std::string_view what) const {
+    for (const size_t column : columns)
+      if (std::ranges::count(features_, column) > 0)
+        throw user_error("{}: data.columns has {}'{}'", name(), what, shown_cell(names_[column]));
   }
 
   /// The table has no names.
@@ -268,7 +274,7 @@ class TableReading {
           "{}: the model was trained without names of columns, so these are taken by position", name()));
     for (const std::string& column : names_) find(column);
     keep_names();
-    if (names_[0].empty() || names_[0] == "Unnamed: 0")
+    if ((names_[0].empty() || names_[0] == "Unnamed: 0") && !is_dropped(0))
       note(
           fmt::format("{}: column 1 has no name, like the index that pandas writes, and is a feature; "
                       "data.columns lists others, and DataFrame.to_csv(index=False) leaves it out",
@@ -397,7 +403,7 @@ class TableReading {
       return ColumnCells{cells, features_.size(), i, words_->of(features_[i])};
     };
     for (const std::string& entry : options_.kinds) {
-      const std::string column = entry.substr(0, entry.find(": "));
+      const std::string column = entry.substr(0, entry.rfind(": "));
       const bool known = column == options_.split_column || std::ranges::any_of(features_, [&](size_t i) {
                            return !names_.empty() && names_[i] == column;
                          });
@@ -460,7 +466,7 @@ class TableReading {
   /// "" unless the job gives one.
   std::string kind_given(const std::string& column) const {
     for (const std::string& entry : options_.kinds)
-      if (entry.starts_with(column + ": ")) return entry.substr(column.size() + 2);
+      if (entry.substr(0, entry.rfind(": ")) == column) return entry.substr(column.size() + 2);
     return "";
   }
 
@@ -484,6 +490,7 @@ class TableReading {
                            : read_cell(words.words[0], unused),
                        row_count_ - words.texts);
     }
+    if (options_.classes <= 0 && classes.empty()) require_names(words, place);
     if (classes.empty()) {
       classes = words.words;
       std::ranges::sort(classes);
@@ -501,6 +508,25 @@ class TableReading {
     }
     table_.classes = std::ssize(classes);
     spec.class_names = std::move(classes);
+  }
+
+  /// Numbers and dates of some spelling would each be a class.
+  void require_names(const ColumnWords& words, const std::string& place) const {
+    using enum ColumnKind;
+    const bool padded = std::ranges::all_of(words.words, is_padded);  // 01067
+    for (const ColumnKind kind : {decimal_comma, thousands, date, date_dmy, date_mdy}) {
+      if (padded || !all_are(kind, words)) continue;
+      throw user_error(
+          "{}, line {}: '{}' and all other labels are of the kind {}, but {}", place, words.lines[0],
+          shown_cell(words.words[0]), name_of_kind(kind),
+          is_date(kind)
+              ? "a label is a number or the name of a class"
+              : "labels are numbers only if they are plain, as in 1234.5; if they are classes, give data.classes");
+    }
+    if (options_.classes == 0)
+      throw user_error(
+          "{}, line {}: '{}' is not a number, but data.classes is 0; leave it out if labels are classes",
+          place, words.lines[0], shown_cell(words.words[0]));
   }
 
   /// Of several labels.

@@ -202,7 +202,7 @@ DividedSamples divide_samples(int64_t size, SplitBy by, const SplitKeys& keys, c
   const bool fraction = share.fraction > 0 && share.fraction < 1 && wanted >= 1 && wanted < size;
   if (share.folds == 0 && !fraction) {
     throw user_error(
-        "Holding out {} of {} samples for validation leaves one part empty; a fraction between 0 and 1 that leaves samples in both parts is needed",
+        "Holding out {} of {} samples leaves one part empty; a fraction between 0 and 1 that leaves samples in both parts is needed",
         share.fraction, size);
   }
   if (share.folds > 0 &&

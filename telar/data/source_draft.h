@@ -12,7 +12,7 @@ namespace telar {
 struct DraftOption {
   std::string name;
   Attribute value;
-  std::string comment = "";
+  std::string comment{};
 };
 
 /// What a source suggests for a job, after a look at its samples.

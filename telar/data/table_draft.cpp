@@ -26,7 +26,7 @@ bool is_among(const std::string& name, std::initializer_list<std::string_view> n
 
 bool names_rows(const std::string& column) {
   const std::string name = lower(column);
-  return is_among(name, {"id", "index", "unnamed: 0"}) || name.ends_with("_id");
+  return is_among(name, {"", "id", "index", "unnamed: 0"}) || name.ends_with("_id");
 }
 
 class TableDrafting {
@@ -87,6 +87,10 @@ class TableDrafting {
       draft_.problems.push_back(
           fmt::format("{} rows have no label; leave them out of the table", label.missing));
     if (!label.problem.empty()) draft_.problems.push_back(label.problem);
+    if (label.different == 1) draft_.problems.emplace_back("all rows have the same label");
+    if (label.numbers.empty() && label.different == look_.rows)
+      draft_.problems.emplace_back(
+          "each row has another label, so that there is nothing to learn of a class");
     if (!label.numbers.empty()) {  // others are texts, which are counted
       const int64_t classes = classes_in(label.numbers);
       draft_.classes = classes > 0;
@@ -102,7 +106,7 @@ class TableDrafting {
     for (size_t i = 0; i < look_.columns.size(); ++i) {
       const ColumnLook& column = look_.columns[i];
       if (i == label_) continue;
-      const bool row_number = names_rows(column.name) && column.different == look_.rows;
+      const bool row_number = look_.header && names_rows(column.name) && column.different == look_.rows;
       if (row_number) drop.push_back(column.name);
       if (row_number) continue;
       if (!column.problem.empty()) take_unclear(column, kinds);

@@ -79,11 +79,6 @@ std::optional<DateValue> value_of(ColumnKind kind, const std::string& word) {
   return DateValue{.days = *found};
 }
 
-bool all_are(ColumnKind kind, const ColumnWords& words) {
-  return std::ranges::all_of(words.words,
-                             [&](const std::string& word) { return value_of(kind, word).has_value(); });
-}
-
 bool has_fractions(const ColumnCells& cells, std::span<const int64_t> rows) {
   return std::ranges::any_of(rows, [&](int64_t row) {
     const double code = cells[static_cast<size_t>(row)];
@@ -178,6 +173,11 @@ std::string number_text(double value) { return fmt::format("{:.6g}", value); }
 
 std::string name_of_kind(ColumnKind kind) {
   return std::ranges::find(kKinds, kind, &std::pair<ColumnKind, const char*>::first)->second;
+}
+
+bool all_are(ColumnKind kind, const ColumnWords& words) {
+  return std::ranges::all_of(words.words,
+                             [&](const std::string& word) { return value_of(kind, word).has_value(); });
 }
 
 bool is_date(ColumnKind kind) { return kind == date || kind == date_dmy || kind == date_mdy; }

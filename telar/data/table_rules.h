@@ -26,6 +26,8 @@ enum class ColumnKind : uint8_t {
 std::vector<std::string> column_kinds();
 std::string name_of_kind(ColumnKind kind);
 bool is_date(ColumnKind kind);
+/// Whether each word is a value of the kind, which is no category.
+bool all_are(ColumnKind kind, const ColumnWords& words);
 
 /// How the cells of a column become features. A missing one becomes the mean of the training rows and, if
 /// these have some, 1 in a further feature; of a category it is a category.

@@ -71,10 +71,15 @@ void check_split(const DataJob& data, const Where& where) {
   const bool has_columns = data.options.has("split_column");
   const bool by_column = has_columns && !data.options.text("split_column").empty();
   const bool needs = data.split == "group" || data.splits_by_column();
+  const bool by_class = source_type(data.source).file_each;  // the order of the samples
   if (needs && !has_columns)
+    throw user_error("{}: data.split is {}, but samples of {} have no columns; choose random{}",
+                     where("data.split"), data.split, data.source,
+                     by_class ? " or stratified" : ", stratified or time");
+  if (data.split == "time" && by_class)
     throw user_error(
-        "{}: data.split is {}, but samples of {} have no columns; choose random, stratified or time",
-        where("data.split"), data.split, data.source);
+        "{}: data.split is time, but samples of {} are in the order of their classes; choose random or stratified",
+        where("data.split"), data.source);
   if (needs && !by_column)
     throw user_error("{}: data.split is {}; data.split_column must name the column", where("data.split"),
                      data.split);
@@ -336,6 +341,7 @@ bool is_run_name(std::string_view name) {
 
 std::string run_name_of(const std::filesystem::path& file) {
   std::string name = file.stem().string();
+  if (name.empty()) name = "_";  // of "/"
   std::replace_if(
       name.begin(), name.end(), [](char c) { return !is_name_character(c); }, '_');
   if (name.size() > kLongestRunName) {

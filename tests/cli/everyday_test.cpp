@@ -64,6 +64,13 @@ TEST_F(Everyday, FoldsAreTrainedOneAfterAnother) {
     EXPECT_NEAR(folds.at(figure).at("deviation").get<double>(), std::sqrt((squares - sum * sum / 3) / 2),
                 1e-7);
   }
+  fs::remove_all(folder_ / "runs/job-1/fold-3");
+  const CommandResult other =
+      telar("train job.yaml --fold all --resume --output runs/job-1 --set training.epochs=1");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_TRUE(says(other.err,
+                   "runs/job-1/fold-1 and runs/job-1/fold-3 were trained with different jobs, so they have "
+                   "no mean: training.epochs: 2 → 1"));
   // What was lost is trained again, and the rest stays.
   fs::remove_all(folder_ / "runs/job-1/fold-3");
   const CommandResult resumed = telar("train job.yaml --fold all --resume --output runs/job-1");
@@ -79,12 +86,41 @@ TEST_F(Everyday, FoldsAreTrainedOneAfterAnother) {
   EXPECT_TRUE(says(telar("train job.yaml --fold all --output second").err, "second is the folder of a run"));
 }
 
+TEST_F(Everyday, AFigureThatAFoldLacksHasNoMean) {
+  std::string table = "x,y\n";
+  for (int i = 0; i < 60; ++i) table += std::to_string(i % 7) + (i < 20 && i % 2 == 0 ? ",1\n" : ",0\n");
+  write_text(folder_ / "late.csv", table);  // whose last rows have one class, so there is no AUC
+  write_text(folder_ / "job.yaml",
+             "model: {name: mlp, options: {hidden: [4]}}\n"
+             "data: {source: csv, path: late.csv, split: time, folds: 3}\n"
+             "training: {epochs: 1, batch: 16, metrics: [auc]}\n");
+  const CommandResult all = telar("train job.yaml --fold all");
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_TRUE(says(all.out, "auc nan ± nan"));
+  EXPECT_FALSE(says(all.out, "test:"));
+  const nlohmann::json auc = json("runs/job-1/folds.json").at("validation_auc");
+  EXPECT_TRUE(auc.at("mean").is_null());
+  EXPECT_TRUE(auc.at("of_folds").at(0).is_number());
+  EXPECT_TRUE(auc.at("of_folds").at(1).is_null());
+}
+
+TEST_F(Everyday, InitNamesTheJobAfterTheFolder) {
+  EXPECT_TRUE(says(telar("init ''").err, "DATA is empty"));
+  fs::create_directories(folder_ / "photos" / "cat");
+  EXPECT_TRUE(says(telar("init photos/. --out visits.csv").err, "visits.csv exists"));
+  write_text(folder_ / "photos.yaml", "");
+  EXPECT_TRUE(says(telar("init photos/.").err, "photos.yaml exists; --out names another file"));
+}
+
 TEST_F(Everyday, FoldsAreRefusedWhereThereAreNone) {
   write_text(folder_ / "job.yaml", "model: mlp\ndata: {source: csv, path: visits.csv}\n");
   const CommandResult none = telar("train job.yaml --fold all");
   EXPECT_EQ(none.code, 2);
   EXPECT_TRUE(says(none.err, "the job has no folds; give their number, as in --set data.folds=5"));
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  EXPECT_TRUE(says(telar("train job.yaml --fold 1").err, "the job has no folds"));
+  EXPECT_TRUE(says(telar("train job.yaml --fold all --set data.folds=90").err, "each fold needs a sample"));
+  EXPECT_FALSE(fs::exists(folder_ / "runs/job-1"));
   EXPECT_TRUE(says(telar("train job.yaml --fold some").err, "must be the number of a fold, or all"));
   EXPECT_TRUE(
       says(telar("train job.yaml --fold 6 --set data.folds=5").err, "data.fold is 6, but there are 5 folds"));

@@ -247,6 +247,34 @@ TEST(TableKinds, AreRefusedIfTheyAreNotClear) {
   unknown.drop = {"prise"};
   EXPECT_TRUE(says(sentence_of([&] { trained_on("price,y\n1,0\n2,1\n", unknown); }),
                    "data.drop has the column 'prise', which the table has not; did you mean 'price'?"));
+  unknown.drop = {"id"};
+  unknown.columns = {"a", "id"};
+  EXPECT_TRUE(says(sentence_of([&] { trained_on("id,a,y\n1,0,0\n2,1,1\n", unknown); }),
+                   "data.columns has a column that is no feature by data.drop or data.split_column, 'id'"));
+}
+
+TEST(TableKinds, LabelsOfNumbersAreNotTakenForClasses) {
+  const auto mistake = [](const std::string& labels, int64_t classes) {
+    CsvOptions options = training_options();
+    options.classes = classes;
+    return sentence_of([&] { trained_on("a,y\n1," + labels, options); });
+  };
+  const std::string prices = "\"1000,5\"\n2,\"1007,5\"\n";
+  for (const int64_t classes : {int64_t{0}, kCountedClasses})
+    EXPECT_TRUE(says(mistake(prices, classes),
+                     "column 2 ('y'), line 2: '1000,5' and all other labels are of the kind decimal_comma"));
+  EXPECT_EQ(mistake(prices, 2), "");
+  EXPECT_TRUE(says(mistake("2026-11-27\n2,2026-11-28\n", kCountedClasses), "are of the kind date"));
+  EXPECT_TRUE(says(mistake("cat\n2,dog\n", 0), "'cat' is not a number, but data.classes is 0"));
+  EXPECT_EQ(mistake("01\n2,02\n", kCountedClasses), "");
+}
+
+TEST(TableKinds, AreOfColumnsWithAnyName) {
+  CsvOptions options = training_options();
+  options.kinds = {"day: first: category"};
+  auto rules = rules_of(trained_on("day: first,day,y\n1,1,0\n2,2,1\n1,1,0\n2,2,1\n", options));
+  EXPECT_EQ(rules.at("day: first").kind, category);
+  EXPECT_EQ(rules.at("day").kind, number);
 }
 
 TEST(TableKinds, OfNumbersAloneChangeNothing) {

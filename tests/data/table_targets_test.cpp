@@ -61,6 +61,7 @@ TEST(TableTargets, SayWhatIsWrong) {
   };
   EXPECT_TRUE(says(mistake("a,b,c\n1,2,3\n", {"b", "d"}),
                    "data.targets has the column 'd', which the table has not"));
+  EXPECT_TRUE(says(mistake("a,b,c\n1,2,3\n", {"b", "b"}), "data.targets has the column 'b' twice"));
   EXPECT_TRUE(
       says(mistake("a,b,c\n1,2,x\n", {"b", "c"}), "t.csv, column 3 ('c'), line 2: 'x' is not a number"));
   EXPECT_TRUE(

@@ -77,6 +77,25 @@ TEST_F(JobDrafting, TellsClassesFromNumbers) {
   EXPECT_TRUE(job_in(draft_job(rare, "")).loss.balanced);
 }
 
+TEST_F(JobDrafting, SaysWhatNoModelCanLearn) {
+  const auto last_problem = [&](const std::function<std::string(int)>& label) {
+    const auto row = [&](int i) { return std::to_string(i % 7) + "," + label(i); };
+    return draft_job(file("t.csv", "a,y\n" + rows(30, row)), "").problems.back();
+  };
+  EXPECT_EQ(last_problem([](int) { return "cat"; }), "all rows have the same label");
+  EXPECT_EQ(last_problem([](int) { return "0"; }), "all rows have the same label");
+  EXPECT_TRUE(
+      says(last_problem([](int i) { return "Ann " + std::to_string(i); }), "each row has another label"));
+}
+
+TEST_F(JobDrafting, LeavesOutTheIndexThatPandasWrites) {
+  const auto row = [](int i) { return std::to_string(i) + "," + std::to_string(i % 7) + ",0.5"; };
+  const Job job = job_in(draft_job(file("t.csv", ",a,b\n" + rows(30, row)), ""));
+  EXPECT_EQ(job.data.options.texts("drop"), std::vector<std::string>{""});
+  const std::string nameless = draft_job(file("u.csv", rows(30, row)), "").text;
+  EXPECT_EQ(nameless.find("drop"), std::string::npos) << nameless;
+}
+
 TEST_F(JobDrafting, HintsAtGroupsAndTimes) {
   const JobDraft draft =
       draft_job(file("t.csv", "patient_id,day,y\n" + rows(30,

@@ -173,6 +173,10 @@ TEST_F(SplitRun, RefusesWhatHasNoMeaning) {
   EXPECT_TRUE(says(
       sentence_of([] { parse_job("model: mlp\ndata: {source: synthetic, split: group}\n", "job.yaml"); }),
       "samples of synthetic have no columns"));
+  EXPECT_TRUE(says(sentence_of([] {
+                     parse_job("model: mlp\ndata: {source: images, path: p, split: time}\n", "job.yaml");
+                   }),
+                   "samples of images are in the order of their classes; choose random or stratified"));
 }
 
 }  // namespace
