@@ -273,7 +273,8 @@ class Captures:
         held, names, form = self._captured.tensors, self._captured.moving, None
         together = self._group and self._group.native
         if together is not None:
-            size = self._group.capture(self._captured, self.optimizer, size)
+            settings = {"clip_norm": self._clip_norm, "bf16": self._bf16, "seed": self._seed, "strategy": self.strategy, **self.options}
+            size = self._group.capture(self._captured, self.optimizer, settings, size)
         if self._update is not None:
             self._session = _native.Session(self._captured.model, size, "sgd", {}, self.strategy, self.options, 0.0, self._bf16,
                                             self._threads, self._seed, [], self._servers, together)
