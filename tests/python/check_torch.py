@@ -1579,6 +1579,45 @@ class Counted(unittest.TestCase):
             step.save("/nowhere/m.telar")
 
 
+class Exports(unittest.TestCase):
+    """PyTorch's export takes most of a capture's time, and evaluation needs one of its own only where it may differ."""
+
+    def exports(self, net):
+        def counted(*arguments):
+            calls.append(arguments)
+            return export(*arguments)
+
+        from telar.torch import capture
+        calls, export = [], capture.export
+        with unittest.mock.patch.object(capture, "export", counted):
+            step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1))
+            step(torch.randn(4, 6), torch.tensor([0, 1, 2, 0]))
+        self.assertNotIn("training", vars(nn.Module))
+        return len(calls)
+
+    def test_of_what_reads_no_mode_there_is_one(self):
+        self.assertEqual(self.exports(nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3))), 1)
+
+    def test_of_what_may_differ_in_evaluation_there_are_two(self):
+        class Branch(nn.Linear):
+            def forward(self, x):
+                return super().forward(x) * (2 if self.training else 1)
+
+        class Switched(nn.Linear):
+            doubled = True
+
+            def train(self, mode=True):
+                self.doubled = mode
+                return super().train(mode)
+
+            def forward(self, x):
+                return super().forward(x) * (2 if self.doubled else 1)
+
+        for net in (nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3)), Branch(6, 3), Switched(6, 3)):
+            self.assertEqual(self.exports(net), 2, type(net).__name__)
+        self.assertTrue(net.doubled, "a module whose train() does more was left in another mode")
+
+
 class Constructs(unittest.TestCase):
     """Those of torch_constructs.py: each trains as by PyTorch, or is refused by its own name."""
 

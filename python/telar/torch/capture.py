@@ -342,11 +342,14 @@ def begin_training(whole):
 
 @contextlib.contextmanager
 def modes_kept(module):
-    """Afterwards each layer is in training or evaluation mode as before."""
+    """Afterwards each layer is in training or evaluation mode as before; one with a train() of its own is told so by that."""
     modes = {layer: layer.training for layer in module.modules()}
     try:
         yield
     finally:
+        for layer, mode in modes.items():
+            if layer.training != mode and type(layer).train is not torch.nn.Module.train:
+                layer.train(mode)
         for layer, mode in modes.items():
             layer.training = mode
 
