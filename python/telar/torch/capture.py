@@ -348,18 +348,21 @@ def modes_kept(module):
         yield
     finally:
         for layer, mode in modes.items():
-            if layer.training != mode and type(layer).train is not torch.nn.Module.train:
+            if layer.training != mode and switches_itself(layer):
                 layer.train(mode)
         for layer, mode in modes.items():
             layer.training = mode
 
 
+def switches_itself(layer):
+    """Whether a layer, or its class, has a train() or eval() of its own."""
+    return any(getattr(getattr(layer, name), "__func__", None) is not getattr(torch.nn.Module, name) for name in ("train", "eval"))
+
+
 def has_own_modes(layer):
     """Whether what a layer computes may depend on its mode although the call does not read it as PyTorch's layers do."""
-    plain = torch.nn.Module
-    return (isinstance(layer, torch.jit.ScriptModule) or hasattr(type(layer), "training")
-            or type(layer).__getattribute__ is not plain.__getattribute__
-            or any(getattr(getattr(layer, name), "__func__", None) is not getattr(plain, name) for name in ("train", "eval")))
+    return (isinstance(layer, torch.jit.ScriptModule) or hasattr(type(layer), "training") or switches_itself(layer)
+            or type(layer).__getattribute__ is not torch.nn.Module.__getattribute__)
 
 
 @contextlib.contextmanager
