@@ -33,8 +33,8 @@ def batches(number=6, size=12):
 
 
 def part(batch, group, unequal=False):
-    """This process's samples of a batch; unequal: 2, 3 and the rest."""
-    bounds = [0, 2, 5, len(batch[0])] if unequal else [len(batch[0]) * i // group.size for i in range(group.size + 1)]
+    """This process's samples of a batch; unequal: 1, 4 and the rest."""
+    bounds = [0, 1, 5, len(batch[0])] if unequal else [len(batch[0]) * i // group.size for i in range(group.size + 1)]
     return tuple(tensor[bounds[group.rank]:bounds[group.rank + 1]] for tensor in batch)
 
 
@@ -202,7 +202,10 @@ def free_ports(number):
 
 def main():
     refused("cannot be reached", lambda: telar.join(f"203.0.113.1:{free_ports(1)[0]}", 2, token=TOKEN, patience=0.5, insecure_network=True))
-    refused("at least 2 processes", lambda: telar.join("127.0.0.1:1", 1))
+    for expected, address, processes, patience in (
+            ("at least 2 processes", "127.0.0.1:1", 1, 1), ("a whole number, not '2'", "127.0.0.1:1", "2", 1),
+            ("a port that all processes know", "127.0.0.1:0", 2, 1), ("0 s or more, not nan", "127.0.0.1:1", 2, float("nan"))):
+        refused(expected, lambda: telar.join(address, processes, patience=patience))
     words = [sys.executable, __file__, *map(str, free_ports(len(CHECKS)))]
     processes = [subprocess.Popen(words) for _ in range(PROCESSES)]
     try:
