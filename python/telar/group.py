@@ -17,6 +17,12 @@ def join(address, processes, *, certificates=None, token=None, insecure_network=
     characters; by default, the environment variable TELAR_TOKEN. insecure_network: lets processes of several hosts do without
     certificates or token. patience: seconds for which somebody must be there to join. Raises telar.Error.
     """
+    if not isinstance(address, str) or address.endswith(":0"):
+        raise _native.Error(f"the address must be HOST:PORT, with a port that all processes know, not {address!r}")
+    if not isinstance(processes, int):
+        raise _native.Error(f"processes must be a whole number, not {processes!r}")
+    if not patience >= 0:
+        raise _native.Error(f"patience must be 0 s or more, not {patience!r}")
     token = os.environ.get("TELAR_TOKEN", "") if token is None else token
     return Group(_native.Group(address, processes, token, os.fspath(certificates or ""), insecure_network, patience))
 

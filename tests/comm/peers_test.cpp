@@ -295,6 +295,32 @@ TEST_F(Peers, GarbageFromAMemberEndsTheRunAndNamesIt) {
   }
 }
 
+// Whoever is done leaves, and the others may still be within the same call, which they can end without it.
+TEST_F(Peers, WhoHasLeftIsLostOnlyAfterAWhile) {
+  PeerMeeting meeting("127.0.0.1:0", 2, "", {.security = security_});
+  std::promise<void> over;
+  std::jthread other([&] {
+    const JoinedPeers joined = join_peers(meeting.address(), 20, {.security = security_}).value();
+    joined.links->leave();
+    over.get_future().wait();
+  });
+  const std::unique_ptr<ProcessLinks> links = meeting.wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_NO_THROW(links->check());
+  std::string failure;
+  for (int i = 0; i < 2000 && failure.empty(); ++i) {
+    try {
+      links->check();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+  }
+  over.set_value();
+  EXPECT_TRUE(failure.starts_with("the process of rank 1 (") && failure.ends_with(") has left the group"))
+      << failure;
+}
+
 TEST_F(Peers, WhoeverDoesNotConnectIsNamed) {
   PeerMeeting meeting("127.0.0.1:0", 2, "", {.security = security_});
   std::jthread member([&] { Stranger(meeting.address(), security_).join(); });

@@ -33,8 +33,8 @@ def batches(number=6, size=12):
 
 
 def part(batch, group, unequal=False):
-    """This process's samples of a batch; unequal: 2, 3 and the rest."""
-    bounds = [0, 2, 5, len(batch[0])] if unequal else [len(batch[0]) * i // group.size for i in range(group.size + 1)]
+    """This process's samples of a batch; unequal: 1, 4 and the rest."""
+    bounds = [0, 1, 5, len(batch[0])] if unequal else [len(batch[0]) * i // group.size for i in range(group.size + 1)]
     return tuple(tensor[bounds[group.rank]:bounds[group.rank + 1]] for tensor in batch)
 
 
@@ -118,6 +118,27 @@ def other_modules_are_refused(group):
     refused("rank 0 begins with 2 tensors", lambda: step_of(model, group)(*part(batches()[0], group)))
 
 
+def other_trainings_are_refused(group):
+    """What each rank but 0 has otherwise: numbers of the loss, constants, options of the optimizer and of the Step."""
+    one, batch = float(group.rank > 0), part(batches()[0], group)
+    shift = torch.full((3,), one)
+    sgd = torch.optim.SGD
+
+    def step(loss=nn.CrossEntropyLoss(), options={}, rates=(0.1, 0.1), **further):
+        model = nn.Linear(6, 3)
+        groups = [{"params": [parameter], "lr": rate} for parameter, rate in zip(model.parameters(), rates)]
+        made = tt.Step(model, loss, sgd(groups, 0.1, **options), strategy="mirrored", replicas=1, group=group, **further)
+        return lambda: made(*batch)
+
+    refused("rank 0 captures a module and a loss", step(nn.CrossEntropyLoss(label_smoothing=0.1 * one)))
+    refused("rank 0 captures a module and a loss", step(lambda model, x, y: nn.functional.cross_entropy(model(x) + shift, y)))
+    refused("'momentum': 0.5", step(options={"momentum": 0.5 * one}))
+    refused("'clip_norm': 0.5", step(clip_norm=0.5 * one))
+    refused("the learning rate 0.1, 0.2", step(rates=(0.1, 0.1 + 0.1 * one)))
+    refused("what telar.join() returns", lambda: tt.Step(nn.Linear(6, 3), nn.CrossEntropyLoss(), None, group="node1:7000"))
+    refused("fit is for one process", lambda: tt.fit(nn.Linear(6, 3), nn.CrossEntropyLoss(), None, [batch], group=group))
+
+
 def other_calls_are_refused(group):
     model = nn.Linear(6, 3)
     step = step_of(model, group)
@@ -154,7 +175,7 @@ def a_lost_process_is_named(group):
 
 
 CHECKS = [equals_one_process, statistics_are_of_the_whole_batch, pytorchs_optimizer_updates, other_values_are_refused, other_rates_are_refused,
-          other_modules_are_refused, other_calls_are_refused, other_strategies_are_refused, host_parts_are_refused,
+          other_modules_are_refused, other_trainings_are_refused, other_calls_are_refused, other_strategies_are_refused, host_parts_are_refused,
           a_lost_process_is_named]
 
 
@@ -181,7 +202,10 @@ def free_ports(number):
 
 def main():
     refused("cannot be reached", lambda: telar.join(f"203.0.113.1:{free_ports(1)[0]}", 2, token=TOKEN, patience=0.5, insecure_network=True))
-    refused("at least 2 processes", lambda: telar.join("127.0.0.1:1", 1))
+    for expected, address, processes, patience in (
+            ("at least 2 processes", "127.0.0.1:1", 1, 1), ("a whole number, not '2'", "127.0.0.1:1", "2", 1),
+            ("a port that all processes know", "127.0.0.1:0", 2, 1), ("0 s or more, not nan", "127.0.0.1:1", 2, float("nan"))):
+        refused(expected, lambda: telar.join(address, processes, patience=patience))
     words = [sys.executable, __file__, *map(str, free_ports(len(CHECKS)))]
     processes = [subprocess.Popen(words) for _ in range(PROCESSES)]
     try:

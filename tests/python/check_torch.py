@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import unittest.mock
 import warnings
@@ -1613,9 +1614,34 @@ class Exports(unittest.TestCase):
             def forward(self, x):
                 return super().forward(x) * (2 if self.doubled else 1)
 
-        for net in (nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3)), Branch(6, 3), Switched(6, 3)):
+        class Own(Branch):
+            training = property(lambda self: vars(self)["mode"], lambda self, mode: vars(self).update(mode=mode))
+
+        class Inherited(Own):
+            pass
+
+        class Reading(Branch):
+            def __getattribute__(self, name):
+                return vars(self)[name] if name == "training" else super().__getattribute__(name)
+
+        def train(self, mode=True):
+            self.doubled = mode
+            return nn.Module.train(self, mode)
+
+        switched = nn.Linear(6, 3)
+        switched.train = types.MethodType(train, switched)
+        switched.doubled = True
+        for net in (nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3)), Branch(6, 3), Inherited(6, 3), Reading(6, 3),
+                    switched, Switched(6, 3)):
             self.assertEqual(self.exports(net), 2, type(net).__name__)
-        self.assertTrue(net.doubled, "a module whose train() does more was left in another mode")
+        for net in (switched, net):
+            self.assertTrue(net.doubled, "a module whose train() does more was left in another mode")
+
+    def test_of_an_exported_module_there_is_one_program(self):
+        net = torch.export.export(nn.Linear(6, 3), (torch.randn(4, 6),), dynamic_shapes=({0: torch.export.Dim("n")},)).module()
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.0))
+        batch = torch.randn(4, 6), torch.tensor([0, 1, 2, 0])
+        self.assertAlmostEqual(step(*batch), step.evaluate(*batch), places=6)
 
 
 class Constructs(unittest.TestCase):

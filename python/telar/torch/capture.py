@@ -38,6 +38,7 @@ class Captured:
     ignored: functions that say whether a batch has labels that a loss ignores and the graphs do not take.
     calls: how often a step counts in the counter of a batch norm, by its name.
     no_evaluation, no_prediction: why there is no loss in evaluation mode, and no prediction, or None.
+    operations: PyTorch's graphs as texts, and the constants in them, by which models of several processes are compared.
     """
 
     model: object
@@ -54,6 +55,7 @@ class Captured:
     calls: dict = dataclasses.field(default_factory=dict)
     no_evaluation: str = None
     no_prediction: str = None
+    operations: list = dataclasses.field(default_factory=list)
 
 
 class Seen:
@@ -183,9 +185,11 @@ class Capture:
             self.output_is_tensor = whole.seen.output_is_tensor
             self.evaluation, self.no_evaluation = self.training, None
             if whole.seen.reads_modes:
-                whole.eval()
                 try:
+                    whole.eval()
                     self.evaluation = export(whole, batch)
+                except NotImplementedError:  # a module of torch.export has no modes
+                    pass
                 except Refusal as reason:  # as of a module whose outputs are others then
                     self.evaluation, self.no_evaluation = None, str(reason)
         self.same_in_evaluation = self.evaluation is not None and (
@@ -222,7 +226,9 @@ class Capture:
         return Captured(built, named, {name: (types[name], host[name]) for name in host}, held, moving, mean,
                         evaluation.random is not None, training.random is not None, self.same_in_evaluation,
                         self.output_is_tensor, training.ignored, self._counted(training.calls),
-                        no_evaluation, no_prediction)
+                        no_evaluation, no_prediction,
+                        [str(form[:3]) for form in described] + [part for program in (self.training, self.evaluation) if program
+                                                                 for part in (str(program.graph), *tensors_of(program.constants))])
 
     def _counted(self, calls):
         """How often a step counts in each counter. calls: of batch norms in training, by their running statistics."""
@@ -342,10 +348,21 @@ def modes_kept(module):
         yield
     finally:
         for layer, mode in modes.items():
-            if layer.training != mode and type(layer).train is not torch.nn.Module.train:
+            if layer.training != mode and switches_itself(layer):
                 layer.train(mode)
         for layer, mode in modes.items():
             layer.training = mode
+
+
+def switches_itself(layer):
+    """Whether a layer, or its class, has a train() or eval() of its own."""
+    return any(getattr(getattr(layer, name), "__func__", None) is not getattr(torch.nn.Module, name) for name in ("train", "eval"))
+
+
+def has_own_modes(layer):
+    """Whether what a layer computes may depend on its mode although the call does not read it as PyTorch's layers do."""
+    return (isinstance(layer, torch.jit.ScriptModule) or hasattr(type(layer), "training") or switches_itself(layer)
+            or type(layer).__getattribute__ is not torch.nn.Module.__getattribute__)
 
 
 @contextlib.contextmanager
@@ -353,9 +370,7 @@ def reads_of_modes(whole):
     """Meanwhile whole.seen is told when a call reads whether a layer is in training. What else may depend on the mode counts as read."""
     seen = whole.seen
     plain = torch.nn.Module
-    seen.reads_modes = "training" in vars(plain) or any(isinstance(layer, torch.jit.ScriptModule) or "training" in vars(type(layer))
-                           or type(layer).train is not plain.train or type(layer).eval is not plain.eval
-                           for layer in whole.modules())
+    seen.reads_modes = any(has_own_modes(layer) for layer in whole.modules())
 
     def read(layer):
         seen.reads_modes |= seen.is_called

@@ -160,6 +160,9 @@ class Captures:
             pass  # a batch norm has a single value in a channel, which the step refuses
         except Refusal as reason:
             self._let_pytorch_compute_after(Refusal(f"the module computes something else for a single sample: {reason}"), batch)
+        except _native.Error:  # a batch norm refuses one sample, too, which may be a group's part of more
+            if self._group is None:
+                raise
         self._one_is_checked = True
 
     def _let_pytorch_compute_after(self, reason, batch):
@@ -273,7 +276,8 @@ class Captures:
         held, names, form = self._captured.tensors, self._captured.moving, None
         together = self._group and self._group.native
         if together is not None:
-            size = self._group.capture(self._captured, self.optimizer, size)
+            settings = {"clip_norm": self._clip_norm, "bf16": self._bf16, "seed": self._seed, "strategy": self.strategy, **self.options}
+            size = self._group.capture(self._captured, self.optimizer, settings, size)
         if self._update is not None:
             self._session = _native.Session(self._captured.model, size, "sgd", {}, self.strategy, self.options, 0.0, self._bf16,
                                             self._threads, self._seed, [], self._servers, together)
@@ -304,14 +308,15 @@ class Captures:
         programs = Capture(self.model, loss, batch, self._trained, _native.uses_servers(self.strategy))
         captured = programs.model()
         recording = None
+        checked = batch if self._group is None else programs.batch  # a batch norm refuses one sample, which may be a part of more
         if self._check:
-            require_equal(programs, batch, arrays_of, self._threads)
-        require_own_backward_of_none(self.model, loss, batch)
+            require_equal(programs, checked, arrays_of, self._threads)
+        require_own_backward_of_none(self.model, loss, checked)
         if self._check:
             recording = Recording(self.model, loss, programs.batch)
         self._captured, self._programs, self._recording = captured, programs, recording
         self._fingerprint = Fingerprint(self.model, self.optimizer)
-        self._one_is_checked, self._forms = len(batch[0]) == 1, self._forms_of(batch)
+        self._one_is_checked, self._forms = len(checked[0]) == 1, self._forms_of(batch)
 
 
 def arrays_of(captured, batch):

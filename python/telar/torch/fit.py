@@ -38,6 +38,8 @@ def fit(model, /, loss, optimizer, loader, *, epochs=1, validation=None, schedul
         raise Refusal("patience and best follow the loss of the validation; give validation=, a loader")
     if output is None and (resume or checkpoint_steps or best):
         raise Refusal("resume, checkpoint_steps and best need checkpoints; give output=, a folder")
+    if options.get("group") is not None:
+        raise Refusal("fit is for one process; the processes of a group train in a loop, with a Step")
     step = Step(model, loss, optimizer, **options)
     if checkpoint_steps and _native.uses_servers(step.strategy):
         raise Refusal(f"the workers of the strategy {step.strategy} make whole epochs, after which there are checkpoints; leave out "

@@ -126,7 +126,7 @@ class Step(Captures, Checkpointed):
         if self._group is not None:
             if is_power_of_two(self._calls):
                 self._group.require_same_values(self._session)
-            before, whole = self._group.parts(f"makes step {step} with the learning rate {rate:g}", batch)
+            before, whole = self._group.step(step, self.optimizer, update, batch)
             first += before
         samples = numpy.arange(first, first + size)
         with self._values.lock:

@@ -5,9 +5,11 @@ import zlib
 import numpy
 import torch
 
+from telar.group import Group
 from telar.torch.following import numbers
 from telar.torch.values import Refusal
 
+PLAIN = (int, float, str, tuple, list, type(None))  # options of optimizers that a text has
 TOLERANCE = 1e-3  # of norms: hosts of several kinds round differently
 
 
@@ -15,6 +17,8 @@ class Together:
     """The group of a Step."""
 
     def __init__(self, group):
+        if not isinstance(group, Group):
+            raise Refusal(f"group must be what telar.join() returns, not {type(group).__name__}")
         self.native, self._group = group.native, group
         self.whole = 0  # samples of the last batch, of all processes
 
@@ -32,14 +36,22 @@ class Together:
                 if self._group.rank > 0:
                     tensor.copy_(own)
 
-    def capture(self, captured, optimizer, size):
-        """All make a session of the same model. size: samples of this process's part; returns those of all."""
+    def capture(self, captured, optimizer, settings, size):
+        """All make a session of the same model. settings: of the Step, by their names. size: samples of this process's part;
+        returns those of all.
+        """
         if captured.host:
             raise Refusal("PyTorch computes a part of the module's inputs of each batch, such as weights of labels, and each process "
                           "of a group sees only its part of a batch; compute them before, and give them as tensors of the batch")
-        model = crc_of(str(parameter[:3]) for parameter in captured.model.parameters)
-        return sum(int(own) for own in self._group.agree(
-            f"captures its module (checksum of the parameters: {model}) for {type(optimizer).__name__}", str(size)))
+        self._group.agree(f"captures a module and a loss (checksum of their operations: {crc_of(captured.operations)})")
+        groups = [{key: float(value) if type(value) is int else value for key, value in group.items()
+                   if key not in ("lr", "params") and isinstance(value, PLAIN)} for group in optimizer.param_groups]
+        return sum(int(own) for own in self._group.agree(f"trains by {type(optimizer).__name__} with {groups} and {settings}", str(size)))
+
+    def step(self, step, optimizer, update, batch):
+        """parts() of a training step."""
+        rates = ", ".join(f"{group.get('lr', 0.0):g}" for group in optimizer.param_groups)
+        return self.parts(f"{'makes' if update else 'adds the gradients of'} step {step} with the learning rate {rates}", batch)
 
     def parts(self, what, batch):
         """The samples of a batch before this process's part, and those of all. what: is done with it, in words."""

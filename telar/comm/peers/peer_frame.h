@@ -15,7 +15,8 @@ struct PeerFrame {
     welcome,  ///< the first one, of the process that accepts a connection
     part,     ///< of a message
     failed,   ///< the sender ends, and all must; a sentence follows
-    goodbye   ///< the sender ends as planned
+    goodbye,  ///< the sender ends as planned
+    left      ///< the sender takes part in nothing any more
   };
 
   Kind kind = Kind::part;

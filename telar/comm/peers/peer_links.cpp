@@ -30,6 +30,8 @@ constexpr char kRankKey[] = "telar-rank";
 constexpr char kCertifiedName[] = "localhost";
 constexpr auto kConnecting = 20s;
 constexpr auto kTick = 100ms;
+/// A process leaves when its own part is done; what the others still do without it has this time to end.
+constexpr auto kFarewell = 2s;
 
 std::string text_of(const grpc::ServerContext& context, const char* key) {
   const auto found = context.client_metadata().find(key);
@@ -127,7 +129,7 @@ class PeerLinks final : public ProcessLinks {
   void check() const override {
     if (!lost_) return;
     for (const auto& stream : streams_)
-      if (const std::string why = stream == nullptr ? "" : stream->lost(); !why.empty())
+      if (const std::string why = stream == nullptr ? "" : stream->lost(kFarewell); !why.empty())
         throw run_error("{}", why);
   }
   void rest() const override {
@@ -139,7 +141,7 @@ class PeerLinks final : public ProcessLinks {
   void all_reduce(std::span<float> /*values*/) override {
     throw run_error("there is no communication library whose sums could be measured");
   }
-  void leave() override { say_last(PeerFrame::Kind::failed, "it has left the group"); }
+  void leave() override { say_last(PeerFrame::Kind::left, {}); }
   [[noreturn]] void abort(int code, const std::string& why) override {
     say_last(PeerFrame::Kind::failed, why);
     std::this_thread::sleep_for(200ms);  // the words are small, and who is stopped does not take them

@@ -140,9 +140,9 @@ bool PeerStream::wait_until_connected(std::chrono::steady_clock::time_point end)
   return writer_ != nullptr;
 }
 
-std::string PeerStream::lost() const {
+std::string PeerStream::lost(std::chrono::milliseconds farewell) const {
   const std::lock_guard lock(mutex_);
-  return lost_;
+  return left_ && std::chrono::steady_clock::now() < *left_ + farewell ? "" : lost_;
 }
 
 void PeerStream::lose(const std::string& why) {
@@ -225,6 +225,12 @@ void PeerStream::receive(Reader& reader) {
         for (const auto piece : bytes) why.append(reinterpret_cast<const char*>(piece.data()), piece.size());
         const std::lock_guard lock(mutex_);
         lost_ = fmt::format("the process of {} failed: {}", name_, printable(why, 2000));
+        return;
+      }
+      case PeerFrame::Kind::left: {
+        const std::lock_guard lock(mutex_);
+        lost_ = fmt::format("the process of {} has left the group", name_);
+        left_ = std::chrono::steady_clock::now();
         return;
       }
       case PeerFrame::Kind::goodbye: {

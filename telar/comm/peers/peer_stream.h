@@ -46,8 +46,8 @@ class PeerStream {
   void lose(const std::string& why);
   /// Waits for serve() until `end`. Returns whether the peer is connected.
   bool wait_until_connected(std::chrono::steady_clock::time_point end);
-  /// Why the peer is lost, as a sentence; empty: it is not.
-  std::string lost() const;
+  /// Why the peer is lost, as a sentence; empty: it is not. `farewell`: how long one that has left is not.
+  std::string lost(std::chrono::milliseconds farewell = {}) const;
 
   /// The last message that has come, but for those of the watch, in words; empty: none has.
   std::string last_message() const;
@@ -86,6 +86,7 @@ class PeerStream {
   bool ended_ = false;       ///< serve() has returned, or will not be called
   bool over_ = false;        ///< this object ends
   std::string lost_;
+  std::optional<std::chrono::steady_clock::time_point> left_;  ///< when the peer has left, if it has
   std::atomic<Lane> last_lane_{Lane::watch};
   std::atomic<std::chrono::steady_clock::time_point> last_time_{};
   std::thread thread_;
