@@ -48,7 +48,9 @@ STAGES_EPOCHS = 61
 WIRE_STEPS = 10 * (WIRE_EPOCHS[1] - WIRE_EPOCHS[0])
 FEW_BYTES = 200_000  # of less, what TCP sends again on a crowded machine and the heads of messages are a larger part
 WIRE_TURNS = 3  # on a crowded machine, TCP sends again what is only late
-WIRE_TOLERANCE = {"MPI": 0.02, "peers": 0.04}  # records of TLS, frames of HTTP/2 and heads of messages
+# Heads of messages; zeros with which a processor's layout of weights ends, of a divided layer 1.8 %; of peers, also records of
+# TLS and frames of HTTP/2.
+WIRE_TOLERANCE = {"MPI": 0.03, "peers": 0.05}
 TOLERANCE = 1e-6  # of the test loss: sums over workers have another order. It was about 2 at the beginning
 
 
