@@ -57,7 +57,8 @@ size_t LinkedMember::poll() { return advance(local_.poll()); }
 
 void LinkedMember::finish() {
   local_.finish();
-  values_.watch.wait_until([this] { return advance(shards_.size()) == shards_.size(); });
+  values_.watch.wait_until([this] { return advance(shards_.size()) == shards_.size(); },
+                           regions_ == nullptr ? Waits::for_messages : Waits::for_memory);
   sums_->clear();
   shards_.clear();
   given_ = 0;

@@ -10,11 +10,13 @@ std::unique_ptr<SharedWindows> SharedWindows::make(const Circle& circle, size_t 
 
 void SharedWindows::meet() {
   regions_->counts(regions_->rank()).arrived.store(++met_, std::memory_order_release);
-  watch_.wait_until([this] {
-    for (int process = 0; process < regions_->size(); ++process)
-      if (regions_->counts(process).arrived.load(std::memory_order_acquire) < met_) return false;
-    return true;
-  });
+  watch_.wait_until(
+      [this] {
+        for (int process = 0; process < regions_->size(); ++process)
+          if (regions_->counts(process).arrived.load(std::memory_order_acquire) < met_) return false;
+        return true;
+      },
+      Waits::for_memory);
   turn_ = 1 - turn_;
 }
 

@@ -14,6 +14,9 @@
 
 namespace telar {
 
+/// What a thread waits for: a message wakes it, but what another process writes into shared memory does not.
+enum class Waits : uint8_t { for_messages, for_memory };
+
 /// How a process ends its part: it waits for the others, and ends with them if one is lost; or it leaves.
 enum class Ending : uint8_t { together, alone };
 
@@ -40,11 +43,12 @@ class Watch {
 
   /// Calls `done` until it returns true or check() throws.
   template <typename Done>
-  void wait_until(const Done& done) const {
+  void wait_until(const Done& done, Waits waits = Waits::for_messages) const {
+    const int yields = waits == Waits::for_memory ? kYieldsForMemory : kYields;
     for (int turns = 0; !done(); ++turns) {
       if (turns < kSpins) continue;
       check();
-      if (turns < kYields)
+      if (turns < yields)
         std::this_thread::yield();
       else
         links_.rest();
@@ -62,6 +66,7 @@ class Watch {
  private:
   static constexpr int kSpins = 100;
   static constexpr int kYields = 1000;
+  static constexpr int kYieldsForMemory = 20000;  // some 10 ms, after which a millisecond more is little
 
   Error silent_error(int rank) const;
   void listen();
