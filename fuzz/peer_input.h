@@ -12,6 +12,7 @@
 
 #include "telar/comm/peers/introduction.h"
 #include "telar/comm/peers/peer_stream.h"
+#include "telar/core/error.h"
 
 // The part of fuzz/peer.cpp that does not need libFuzzer, so that a test can run it on the corpus.
 

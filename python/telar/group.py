@@ -13,7 +13,7 @@ def join(address, processes, *, certificates=None, token=None, insecure_network=
         loader = DataLoader(data, sampler=DistributedSampler(data, group.size, group.rank))
 
     address: HOST:PORT of one of the hosts; the first process that can listen there has rank 0. certificates: a folder with
-    ca.pem, cert.pem and key.pem (docs/security.md); without it there is no TLS. token: a secret of the group, at least 16
+    ca.pem, cert.pem and key.pem (scripts/certs makes them); without it there is no TLS. token: a secret of the group, at least 16
     characters; by default, the environment variable TELAR_TOKEN. insecure_network: lets processes of several hosts do without
     certificates or token. patience: seconds for which somebody must be there to join. Raises telar.Error.
     """
@@ -47,4 +47,3 @@ class Group:
             if other != texts[0][0]:
                 raise _native.Error(f"the processes of a group must do the same: rank 0 {texts[0][0]}, and rank {rank} {other}")
         return [own for _, own in texts]
-

@@ -35,6 +35,7 @@ char separator_of(std::string_view text, const std::string& name) {
     most = {alike, width};
     best = separator;
   }
+  if (text.empty()) throw user_error("{}: is empty; features and a label are needed", name);
   if (most.first == 0)
     throw user_error(
         "{}: has a single column, by commas, semicolons, tabs and spaces; features and a label are needed",

@@ -137,6 +137,7 @@ TEST_F(JobDrafting, RefusesWhatItCannotRead) {
   expect_error([&] { draft_job(file("x.bin", std::string("\x93NUMPY\0\1", 8)), ""); },
                {"x.bin is not a table as text or"});
   expect_error([&] { draft_job(file("one.csv", "1\n2\n"), ""); }, {"one.csv: has a single column"});
+  expect_error([&] { draft_job(file("none.csv", ""), ""); }, {"none.csv: is empty"});
   expect_error([&] { draft_job(file("t.csv", "size,y\n1,2\n"), "sise"); },
                {"no column 'sise'; did you mean 'size'?"});
 }
