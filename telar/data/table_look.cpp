@@ -117,7 +117,7 @@ class Looking {
     std::vector<ColumnKind> possible;
     for (const ColumnKind kind : {number, decimal_comma, thousands, boolean, date, date_dmy, date_mdy}) {
       try {
-        ColumnEncoder(ColumnRule{.column = "", .kind = kind}, cells, "");
+        [[maybe_unused]] const ColumnEncoder reads_all(ColumnRule{.column = "", .kind = kind}, cells, "");
         possible.push_back(kind);
       } catch (const Error&) {
         continue;  // a cell is not of this kind
