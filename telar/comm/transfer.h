@@ -7,8 +7,8 @@ namespace telar {
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  /// Begins to send or to receive, and returns at once. Until done(), what is sent must not change, and what
-  /// is received is undefined.
+  /// Begins to send or to receive, and returns at once; only in shared memory it may wait until what was sent
+  /// before has been received. Until done(), what is sent must not change, and what is received is undefined.
   virtual void start() = 0;
   /// Advances the message without waiting. Returns true when it has passed, and before the first start().
   /// Does not notice a lost process; see Group::check().

@@ -161,43 +161,101 @@ class Peers : public testing::Test {
   Sentences said_;
 };
 
-TEST_F(Peers, LargeAndManyMessagesArriveWhole) {
+void expect_large_and_many_messages_whole(LinkedProcesses& processes) {
+  const int size = processes.size();
+  std::vector<float> large(3 << 20);
+  if (processes.rank() == 1) std::iota(large.begin(), large.end(), 1.0F);
+  processes.broadcast(std::as_writable_bytes(std::span(large)), 1);
+  for (size_t i = 0; i < large.size(); i += 1001) ASSERT_EQ(large[i], static_cast<float>(i + 1));
+  EXPECT_EQ(processes.lowest(processes.rank() + 5), 5);
+  // Each sends each other 200 messages of other lengths, and receives them from the last tag to the first.
+  const auto length = [](int from, int to, int tag) {
+    return static_cast<size_t>(1 + (from * 7 + to * 3 + tag * 977) % 300'000);
+  };
+  std::vector<Bytes> memory;
+  std::vector<std::unique_ptr<Transfer>> transfers;
+  memory.reserve(800);
+  for (int other = 0; other < size; ++other) {
+    if (other == processes.rank()) continue;
+    for (int tag = 0; tag < 200; ++tag) {
+      memory.emplace_back(length(processes.rank(), other, tag), static_cast<std::byte>(tag));
+      transfers.push_back(processes.message_to(other, tag, memory.back()));
+      transfers.back()->start();
+    }
+  }
+  const size_t sent = memory.size();
+  for (int other = 0; other < size; ++other)
+    for (int tag = 199; tag >= 0 && other != processes.rank(); --tag) {
+      memory.emplace_back(length(other, processes.rank(), tag));
+      transfers.push_back(processes.message_from(other, tag, memory.back()));
+      transfers.back()->start();
+    }
+  for (const auto& transfer : transfers)
+    while (!transfer->done()) std::this_thread::yield();
+  for (size_t i = sent; i < memory.size(); ++i) {
+    const auto expected = static_cast<std::byte>(199 - static_cast<int>(i - sent) % 200);
+    for (const std::byte byte : memory[i]) ASSERT_EQ(byte, expected) << i;
+  }
+}
+
+TEST_F(Peers, LargeAndManyMessagesArriveWholeInSharedMemory) {
+  together(3, [](LinkedProcesses& processes) { expect_large_and_many_messages_whole(processes); });
+}
+
+TEST_F(Peers, LargeAndManyMessagesArriveWholeOverConnections) {
   together(3, [](LinkedProcesses& processes) {
-    const int size = processes.size();
-    std::vector<float> large(3 << 20);
-    if (processes.rank() == 1) std::iota(large.begin(), large.end(), 1.0F);
-    processes.broadcast(std::as_writable_bytes(std::span(large)), 1);
-    for (size_t i = 0; i < large.size(); i += 1001) ASSERT_EQ(large[i], static_cast<float>(i + 1));
-    EXPECT_EQ(processes.lowest(processes.rank() + 5), 5);
-    // Each sends each other 200 messages of other lengths, and receives them from the last tag to the first.
-    const auto length = [](int from, int to, int tag) {
-      return static_cast<size_t>(1 + (from * 7 + to * 3 + tag * 977) % 300'000);
-    };
-    std::vector<Bytes> memory;
-    std::vector<std::unique_ptr<Transfer>> transfers;
-    memory.reserve(800);
-    for (int other = 0; other < size; ++other) {
-      if (other == processes.rank()) continue;
-      for (int tag = 0; tag < 200; ++tag) {
-        memory.emplace_back(length(processes.rank(), other, tag), static_cast<std::byte>(tag));
-        transfers.push_back(processes.message_to(other, tag, memory.back()));
-        transfers.back()->start();
-      }
-    }
-    const size_t sent = memory.size();
-    for (int other = 0; other < size; ++other)
-      for (int tag = 199; tag >= 0 && other != processes.rank(); --tag) {
-        memory.emplace_back(length(other, processes.rank(), tag));
-        transfers.push_back(processes.message_from(other, tag, memory.back()));
-        transfers.back()->start();
-      }
-    for (const auto& transfer : transfers)
-      while (!transfer->done()) std::this_thread::yield();
-    for (size_t i = sent; i < memory.size(); ++i) {
-      const auto expected = static_cast<std::byte>(199 - static_cast<int>(i - sent) % 200);
-      for (const std::byte byte : memory[i]) ASSERT_EQ(byte, expected) << i;
-    }
+    processes.share_memory(false);
+    expect_large_and_many_messages_whole(processes);
   });
+}
+
+TEST_F(Peers, MessagesOfOneTagPassInOrderWhateverTheirSizes) {
+  constexpr int kMessages = 40;
+  const auto length = [](int i) { return static_cast<size_t>(i * 7919 % 20'000); };
+  for (const bool share : {true, false}) {
+    together(2, [&](LinkedProcesses& processes) {
+      processes.share_memory(share);
+      std::vector<Bytes> memory(kMessages);
+      for (int i = 0; i < kMessages; ++i) {
+        const auto at = static_cast<size_t>(i);
+        if (processes.rank() == 0) {
+          memory[at] = Bytes(length(i), static_cast<std::byte>(i));
+          const auto transfer = processes.message_to(1, 5, memory[at]);
+          transfer->start();
+          while (!transfer->done()) std::this_thread::yield();
+        } else {
+          memory[at].resize(length(i));
+          // One that is given up before it has come leaves the message to the next.
+          if (share && i % 3 == 0) processes.message_from(0, 5, memory[at])->start();
+          const auto transfer = processes.message_from(0, 5, memory[at]);
+          transfer->start();
+          while (!transfer->done()) std::this_thread::yield();
+          EXPECT_EQ(memory[at], Bytes(length(i), static_cast<std::byte>(i))) << i;
+        }
+      }
+    });
+  }
+}
+
+TEST_F(Peers, AMessageOfAnotherSizeThanExpectedIsRefused) {
+  for (const bool share : {true, false}) {
+    together(2, [&](LinkedProcesses& processes) {
+      processes.share_memory(share);
+      Bytes bytes(processes.rank() == 0 ? 100 : 99);
+      const auto transfer =
+          processes.rank() == 0 ? processes.message_to(1, 5, bytes) : processes.message_from(0, 5, bytes);
+      if (processes.rank() == 0) transfer->start();
+      processes.lowest(0);  // it has come, or comes before the answer
+      const auto receive = [&] {
+        transfer->start();
+        while (!transfer->done()) std::this_thread::yield();
+      };
+      if (processes.rank() == 1) {
+        EXPECT_EQ(sentence_of(receive, Error::Kind::run), "a message of 100 bytes instead of 99");
+      }
+      processes.lowest(0);
+    });
+  }
 }
 
 /// Somebody who knows the token, but is no peer.

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "telar/comm/linked/links.h"
+#include "telar/comm/linked/shared_mailboxes.h"
+#include "telar/comm/linked/shared_windows.h"
 #include "telar/comm/linked/watch.h"
 #include "telar/comm/processes.h"
 
@@ -27,12 +29,8 @@ class LinkedProcesses final : public Processes {
 
   std::unique_ptr<Group> join(Group& local) override;
   std::unique_ptr<Group> join_some(Group& local, const std::vector<int>& ranks, int channel) override;
-  std::unique_ptr<Transfer> message_to(int rank, int tag, std::span<const std::byte> bytes) override {
-    return links_->to(rank, Lane::stages, tag, bytes);
-  }
-  std::unique_ptr<Transfer> message_from(int rank, int tag, std::span<std::byte> bytes) override {
-    return links_->from(rank, Lane::stages, tag, bytes);
-  }
+  std::unique_ptr<Transfer> message_to(int rank, int tag, std::span<const std::byte> bytes) override;
+  std::unique_ptr<Transfer> message_from(int rank, int tag, std::span<std::byte> bytes) override;
 
   void share_memory(bool share) override { share_memory_ = share; }
   void when_lost(std::function<void(const Error&)> last_resort) override {
@@ -43,11 +41,16 @@ class LinkedProcesses final : public Processes {
 
  private:
   bool on_one_host(const std::vector<int>& ranks) const;
+  bool have_box(int rank, int tag) const;
+  bool in_windows(size_t bytes) const;
+  void gather_rows_of_all(std::span<std::byte> rows);
 
   std::unique_ptr<ProcessLinks> links_;
   Watch watch_;
-  std::vector<int> all_;         ///< ranks
-  std::vector<int> neighbours_;  ///< ranks on this host, with this one
+  std::vector<int> all_;                        ///< ranks
+  std::vector<int> neighbours_;                 ///< ranks on this host, with this one
+  std::unique_ptr<SharedMailboxes> mailboxes_;  ///< null: the neighbours cannot see each other's memory
+  std::unique_ptr<SharedWindows> windows_;      ///< null: or not all processes are on this host
   bool share_memory_ = true;
 };
 

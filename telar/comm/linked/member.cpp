@@ -92,11 +92,7 @@ void LinkedMember::gather(std::span<std::byte> rows) {
   const size_t bytes = rows.size() / static_cast<size_t>(processes_);
   SharedWindows* shared = bytes <= kWindowRow ? grown(rows_, bytes) : nullptr;
   if (shared == nullptr) return gather_rows(values_, rows);
-  const auto row = [&](int process) { return rows.subspan(static_cast<size_t>(process) * bytes, bytes); };
-  std::ranges::copy(row(process_), shared->own().begin());
-  shared->meet();
-  for (int process = 0; process < processes_; ++process)
-    if (process != process_) std::ranges::copy(shared->of(process).first(bytes), row(process).begin());
+  shared->gather(rows);
 }
 
 void LinkedMember::share_parts(std::span<const std::span<float>> ranges) {

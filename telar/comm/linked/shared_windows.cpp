@@ -1,5 +1,7 @@
 #include "telar/comm/linked/shared_windows.h"
 
+#include <algorithm>
+
 namespace telar {
 
 std::unique_ptr<SharedWindows> SharedWindows::make(const Circle& circle, size_t bytes) {
@@ -18,6 +20,16 @@ void SharedWindows::meet() {
       },
       Waits::for_memory);
   turn_ = 1 - turn_;
+}
+
+void SharedWindows::gather(std::span<std::byte> rows) {
+  const int own_row = regions_->rank();
+  const size_t size = rows.size() / static_cast<size_t>(regions_->size());
+  const auto row = [&](int process) { return rows.subspan(static_cast<size_t>(process) * size, size); };
+  std::ranges::copy(row(own_row), own().begin());
+  meet();
+  for (int process = 0; process < regions_->size(); ++process)
+    if (process != own_row) std::ranges::copy(of(process).first(size), row(process).begin());
 }
 
 }  // namespace telar

@@ -18,6 +18,9 @@ class SharedWindows final : public Windows {
   std::span<std::byte> own() override { return half(regions_->rank(), turn_); }
   void meet() override;
   std::span<const std::byte> of(int member) const override { return half(member, 1 - turn_); }
+  /// `rows` holds a row of at most bytes() for each process. This one has filled its own; the call fills the
+  /// others. Waits.
+  void gather(std::span<std::byte> rows);
 
  private:
   SharedWindows(std::unique_ptr<SharedRegions> regions, const Watch& watch, size_t bytes)
