@@ -23,6 +23,15 @@ std::string Processes::first_text(std::string text) {
   return text;
 }
 
+bool Processes::lost() const {
+  try {
+    check();
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 std::vector<std::string> Processes::gather(const std::string& text) {
   std::vector<std::string> texts(static_cast<size_t>(size()), text);
   for (int from = 0; from < size(); ++from) broadcast(texts[static_cast<size_t>(from)], from);

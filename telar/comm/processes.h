@@ -79,8 +79,10 @@ class Processes {
   /// here has noticed, because this process computes or waits for something else. It may abort().
   virtual void when_lost(std::function<void(const Error&)> last_resort) = 0;
 
-  /// Whether another process is known to have ended, or has been silent for too long.
-  virtual bool lost() const = 0;
+  /// Throws Error (run) that names another process if it is known to have ended, or has been silent for too
+  /// long.
+  virtual void check() const = 0;
+  bool lost() const;
 
   /// Ends all processes at once, including this one, with this exit code. `why`: a sentence for the others.
   virtual void abort(int code, const std::string& why) = 0;

@@ -11,6 +11,7 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -127,14 +128,22 @@ double memory_speed() {
   return 3.0 * sizeof(float) * kFloats / seconds;
 }
 
-/// Bytes a second from one process to another.
+/// Bytes a second from one process to another, in messages as they pass between stages.
 double link_speed(Processes& processes) {
-  std::vector<std::byte> bytes(1 << 20);
+  const int size = processes.size();
+  std::vector<std::byte> sent(1 << 20);
+  std::vector<std::byte> received(sent.size());
+  const auto to = processes.message_to((processes.rank() + 1) % size, 0, sent);
+  const auto from = processes.message_from((processes.rank() + size - 1) % size, 0, received);
   const double seconds = fastest([&] {
-    processes.broadcast(std::span(bytes));
-    processes.lowest(0);  // until all have it
+    from->start();
+    to->start();
+    while (!from->done() || !to->done()) {
+      processes.check();
+      std::this_thread::yield();
+    }
   });
-  return static_cast<double>(bytes.size()) / seconds;
+  return static_cast<double>(sent.size()) / seconds;
 }
 
 /// The cluster with speeds on which all processes agree: those of the slowest.

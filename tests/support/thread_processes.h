@@ -70,7 +70,7 @@ class ThreadProcess final : public Processes {
   std::unique_ptr<Transfer> message_from(int, int, std::span<std::byte>) override { std::abort(); }
   void share_memory(bool /*share*/) override {}
   void when_lost(std::function<void(const Error&)> /*last_resort*/) override {}
-  bool lost() const override { return false; }
+  void check() const override {}
   void abort(int /*code*/, const std::string& /*why*/) override { std::abort(); }
 
  private:

@@ -89,15 +89,6 @@ void LinkedProcesses::lowest(std::span<float> values) {
                            [](float a, float b) { return std::min(a, b); });
 }
 
-bool LinkedProcesses::lost() const {
-  try {
-    watch_.check();
-    return false;
-  } catch (const Error&) {
-    return true;
-  }
-}
-
 void LinkedProcesses::sleep_until_all_come() {
   meet(*links_, watch_, Lane::all, 0, [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
 }

@@ -36,7 +36,7 @@ class LinkedProcesses final : public Processes {
   void when_lost(std::function<void(const Error&)> last_resort) override {
     watch_.when_lost(std::move(last_resort));
   }
-  bool lost() const override;
+  void check() const override { watch_.check(); }
   void abort(int code, const std::string& why) override { links_->abort(code, why); }
 
  private:
