@@ -1,4 +1,4 @@
-#include "telar/data/cifar.h"
+#include "telar/data/arrays/cifar.h"
 
 #include "fuzz.h"
 

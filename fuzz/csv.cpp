@@ -1,4 +1,4 @@
-#include "telar/data/csv.h"
+#include "telar/data/tables/csv.h"
 
 #include <string_view>
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "fuzz.h"
-#include "telar/data/message_format.h"
+#include "telar/data/messages/message_format.h"
 
 namespace telar::fuzz {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "fuzz.h"
-#include "telar/data/message_decoders.h"
+#include "telar/data/messages/message_decoders.h"
 
 namespace telar::fuzz {
 

@@ -1,4 +1,4 @@
-#include "telar/data/stream_position.h"
+#include "telar/data/streams/stream_position.h"
 
 #include "fuzz.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "python/native/values.h"
-#include "telar/data/leased_batches.h"
+#include "telar/data/streams/leased_batches.h"
 
 namespace telar::python {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "telar/core/error.h"
-#include "telar/data/kafka.h"
-#include "telar/data/message_format.h"
+#include "telar/data/messages/message_format.h"
+#include "telar/data/streams/kafka.h"
 #include "telar/train/job_stream.h"
 
 namespace telar::bench {

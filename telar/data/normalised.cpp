@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "telar/core/error.h"
-#include "telar/data/pixel_loops.h"
+#include "telar/data/pictures/pixel_loops.h"
 
 namespace telar {
 namespace {

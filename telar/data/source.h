@@ -9,10 +9,10 @@
 #include "telar/data/dataset.h"
 #include "telar/data/division.h"
 #include "telar/data/files.h"
-#include "telar/data/image_folder.h"
 #include "telar/data/moments.h"
+#include "telar/data/pictures/image_folder.h"
 #include "telar/data/source_draft.h"
-#include "telar/data/stream.h"
+#include "telar/data/streams/stream.h"
 
 namespace telar {
 

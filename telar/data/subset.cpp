@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "telar/core/error.h"
-#include "telar/data/label_sums.h"
+#include "telar/data/tables/label_sums.h"
 
 namespace telar {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "telar/comm/network.h"
-#include "telar/data/stream.h"
+#include "telar/data/streams/stream.h"
 #include "telar/train/child_process.h"
 #include "telar/train/job.h"
 

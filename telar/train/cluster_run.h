@@ -14,7 +14,7 @@
 #include "telar/comm/members/coordinator.h"
 #include "telar/comm/store/store_chains.h"
 #include "telar/comm/store/store_client.h"
-#include "telar/data/stream.h"
+#include "telar/data/streams/stream.h"
 #include "telar/train/cluster_children.h"
 #include "telar/train/data_decision.h"
 #include "telar/train/drain_patience.h"

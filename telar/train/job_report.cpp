@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "telar/core/error.h"
-#include "telar/data/image_folder.h"
+#include "telar/data/pictures/image_folder.h"
 #include "telar/data/source.h"
 #include "telar/device/cpu/processor_support.h"
 #include "telar/observe/process.h"

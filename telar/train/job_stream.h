@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "telar/comm/processes.h"
-#include "telar/data/stream.h"
+#include "telar/data/streams/stream.h"
 #include "telar/train/job.h"
 #include "telar/train/stream_evaluation.h"
 

@@ -7,16 +7,16 @@
 #include <optional>
 
 #include "telar/core/error.h"
-#include "telar/data/augmented.h"
 #include "telar/data/cached.h"
 #include "telar/data/division.h"
-#include "telar/data/label_sums.h"
 #include "telar/data/normalised.h"
+#include "telar/data/pictures/augmented.h"
 #include "telar/data/readable.h"
 #include "telar/data/selection.h"
 #include "telar/data/source.h"
 #include "telar/data/subset.h"
-#include "telar/data/table_rules.h"
+#include "telar/data/tables/label_sums.h"
+#include "telar/data/tables/table_rules.h"
 
 namespace telar {
 

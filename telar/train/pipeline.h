@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "telar/data/dataset.h"
-#include "telar/data/image_folder.h"
+#include "telar/data/pictures/image_folder.h"
 #include "telar/data/source.h"
-#include "telar/data/stream.h"
+#include "telar/data/streams/stream.h"
 #include "telar/train/job.h"
 
 namespace telar {

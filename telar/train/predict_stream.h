@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "telar/core/latency_counts.h"
-#include "telar/data/damaged_messages.h"
-#include "telar/data/message_format.h"
-#include "telar/data/message_log.h"
+#include "telar/data/messages/damaged_messages.h"
+#include "telar/data/messages/message_format.h"
+#include "telar/data/streams/message_log.h"
 #include "telar/train/newer_parameters.h"
 #include "telar/train/trained.h"
 

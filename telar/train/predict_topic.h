@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "telar/data/kafka.h"
+#include "telar/data/streams/kafka.h"
 #include "telar/train/predict_stream.h"
 #include "telar/train/trained.h"
 

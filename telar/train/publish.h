@@ -7,8 +7,8 @@
 #include <string>
 
 #include "telar/data/dataset.h"
-#include "telar/data/kafka.h"
-#include "telar/data/message_format.h"
+#include "telar/data/messages/message_format.h"
+#include "telar/data/streams/kafka.h"
 
 namespace telar {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "telar/core/error.h"
-#include "telar/data/label_sums.h"
+#include "telar/data/tables/label_sums.h"
 #include "telar/observe/process.h"
 #include "telar/train/job_memory.h"
 #include "telar/train/job_reader.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "telar/data/stream.h"
+#include "telar/data/streams/stream.h"
 #include "telar/observe/metrics_log.h"
 #include "telar/train/run_observers.h"
 #include "telar/train/step_source.h"

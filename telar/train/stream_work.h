@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "telar/data/stream.h"
+#include "telar/data/streams/stream.h"
 #include "telar/train/step_source.h"
 
 namespace telar {

@@ -12,7 +12,7 @@
 #include "telar/comm/members/local_coordinator.h"
 #include "telar/comm/store/local_store.h"
 #include "telar/data/dataset.h"
-#include "telar/data/leased_batches.h"
+#include "telar/data/streams/leased_batches.h"
 #include "telar/graph/program.h"
 #include "telar/runtime/session.h"
 #include "telar/train/trainer.h"

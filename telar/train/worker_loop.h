@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "telar/comm/members/work_source.h"
-#include "telar/data/leased_batches.h"
 #include "telar/data/loader.h"
+#include "telar/data/streams/leased_batches.h"
 #include "telar/runtime/session.h"
 #include "telar/train/trainer.h"
 

@@ -1,4 +1,4 @@
-#include "telar/data/csv.h"
+#include "telar/data/tables/csv.h"
 
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <random>
 
 #include "data/support.h"
-#include "telar/data/csv_rows.h"
 #include "telar/data/rounding_loss.h"
+#include "telar/data/tables/csv_rows.h"
 
 namespace telar::test {
 namespace {

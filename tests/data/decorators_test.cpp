@@ -8,12 +8,12 @@
 #include <thread>
 
 #include "data/support.h"
-#include "telar/data/augmented.h"
+#include "telar/data/arrays/idx.h"
 #include "telar/data/cached.h"
-#include "telar/data/idx.h"
 #include "telar/data/in_memory.h"
 #include "telar/data/moments.h"
 #include "telar/data/normalised.h"
+#include "telar/data/pictures/augmented.h"
 #include "telar/data/subset.h"
 
 namespace telar::test {

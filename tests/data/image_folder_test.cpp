@@ -1,4 +1,4 @@
-#include "telar/data/image_folder.h"
+#include "telar/data/pictures/image_folder.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 
 #include "data/support.h"
 #include "support/pictures.h"
-#include "telar/data/image.h"
-#include "telar/data/resize.h"
+#include "telar/data/pictures/image.h"
+#include "telar/data/pictures/resize.h"
 
 namespace telar::test {
 namespace {

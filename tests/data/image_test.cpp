@@ -1,4 +1,4 @@
-#include "telar/data/image.h"
+#include "telar/data/pictures/image.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "telar/data/kafka.h"
+#include "telar/data/streams/kafka.h"
 
 #include <gtest/gtest.h>
 #include <librdkafka/rdkafka.h>
@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "data/support.h"
-#include "telar/data/stream_batches.h"
-#include "telar/data/stream_start.h"
+#include "telar/data/streams/stream_batches.h"
+#include "telar/data/streams/stream_start.h"
 
 namespace telar::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "telar/data/lease_book.h"
+#include "telar/data/streams/lease_book.h"
 
 #include <gtest/gtest.h>
 

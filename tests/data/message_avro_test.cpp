@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "data/message_records.h"
-#include "telar/data/avro_schema.h"
+#include "telar/data/messages/avro_schema.h"
 
 namespace telar::test {
 namespace {

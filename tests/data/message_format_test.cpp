@@ -1,4 +1,4 @@
-#include "telar/data/message_format.h"
+#include "telar/data/messages/message_format.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/support.h"
-#include "telar/data/message_decoders.h"
+#include "telar/data/messages/message_decoders.h"
 
 namespace telar::test {
 

@@ -1,4 +1,4 @@
-#include "telar/data/npy_shards.h"
+#include "telar/data/arrays/npy_shards.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 
 #include "data/support.h"
 #include "support/npy_file.h"
+#include "telar/data/arrays/npy.h"
 #include "telar/data/file_pattern.h"
-#include "telar/data/npy.h"
 #include "telar/data/open_files.h"
 
 namespace telar::test {

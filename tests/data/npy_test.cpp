@@ -1,4 +1,4 @@
-#include "telar/data/npy.h"
+#include "telar/data/arrays/npy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "telar/data/pixel_loops.h"
+#include "telar/data/pictures/pixel_loops.h"
 
 #include <gtest/gtest.h>
 

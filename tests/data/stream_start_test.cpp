@@ -1,4 +1,4 @@
-#include "telar/data/stream_start.h"
+#include "telar/data/streams/stream_start.h"
 
 #include <gtest/gtest.h>
 

@@ -10,9 +10,9 @@
 #include "data/support.h"
 #include "support/memory_log.h"
 #include "telar/core/random.h"
-#include "telar/data/leased_batches.h"
 #include "telar/data/loader.h"
-#include "telar/data/stream_batches.h"
+#include "telar/data/streams/leased_batches.h"
+#include "telar/data/streams/stream_batches.h"
 
 namespace telar::test {
 namespace {

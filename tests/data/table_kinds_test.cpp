@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "support/sentences.h"
-#include "telar/data/csv.h"
-#include "telar/data/table_rules.h"
+#include "telar/data/tables/csv.h"
+#include "telar/data/tables/table_rules.h"
 
 namespace telar {
 namespace {

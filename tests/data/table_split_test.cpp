@@ -1,9 +1,9 @@
-#include "telar/data/table_split.h"
+#include "telar/data/tables/table_split.h"
 
 #include <gtest/gtest.h>
 
 #include "support/sentences.h"
-#include "telar/data/csv.h"
+#include "telar/data/tables/csv.h"
 
 namespace telar {
 namespace {

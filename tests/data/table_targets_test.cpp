@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "support/sentences.h"
-#include "telar/data/csv.h"
+#include "telar/data/tables/csv.h"
 
 namespace telar {
 namespace {

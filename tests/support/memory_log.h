@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "telar/core/error.h"
-#include "telar/data/message_log.h"
+#include "telar/data/streams/message_log.h"
 
 namespace telar::test {
 

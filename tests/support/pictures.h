@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "telar/data/image.h"
+#include "telar/data/pictures/image.h"
 
 /// Encodes an RGB image as an image file.
 namespace telar::test {

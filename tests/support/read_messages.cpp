@@ -3,7 +3,7 @@
 #include <string>
 
 #include "telar/core/error.h"
-#include "telar/data/message_format.h"
+#include "telar/data/messages/message_format.h"
 
 // What Telar reads in messages, for tests/python/check_messages.py. Each line of standard input is a format
 // and messages of it as hexadecimal digits; each line of standard output has for each of them the features

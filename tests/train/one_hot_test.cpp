@@ -13,7 +13,7 @@
 #include "telar/comm/members/coordinator.h"
 #include "telar/comm/members/membership.h"
 #include "telar/comm/store/local_store.h"
-#include "telar/data/stream_batches.h"
+#include "telar/data/streams/stream_batches.h"
 #include "telar/nn/layers.h"
 #include "telar/runtime/server_state.h"
 #include "telar/runtime/server_update.h"

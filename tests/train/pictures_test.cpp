@@ -12,7 +12,7 @@
 #include "support/paths.h"
 #include "support/picture_folder.h"
 #include "support/sentences.h"
-#include "telar/data/image_folder.h"
+#include "telar/data/pictures/image_folder.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/run.h"
 #include "telar/train/trained.h"

@@ -7,7 +7,7 @@
 #include "support/make_session.h"
 #include "support/memory_log.h"
 #include "support/sentences.h"
-#include "telar/data/stream_batches.h"
+#include "telar/data/streams/stream_batches.h"
 #include "telar/data/synthetic.h"
 #include "telar/nn/zoo.h"
 #include "telar/train/job_keys.h"

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "support/memory_log.h"
-#include "telar/data/stream_batches.h"
+#include "telar/data/streams/stream_batches.h"
 
 namespace telar {
 namespace {

@@ -9,7 +9,7 @@
 #include "support/make_session.h"
 #include "support/memory_log.h"
 #include "telar/comm/store/local_store.h"
-#include "telar/data/stream_batches.h"
+#include "telar/data/streams/stream_batches.h"
 #include "telar/data/synthetic.h"
 #include "telar/nn/zoo.h"
 #include "telar/runtime/server_state.h"

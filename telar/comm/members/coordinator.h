@@ -9,7 +9,7 @@
 #include "telar/comm/network.h"
 #include "telar/comm/store/store_chain.h"
 #include "telar/core/latency_counts.h"
-#include "telar/data/lease_book.h"
+#include "telar/data/streams/lease_book.h"
 
 namespace telar {
 

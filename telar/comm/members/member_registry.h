@@ -15,7 +15,7 @@
 #include "telar/comm/members/coordinator.h"
 #include "telar/comm/members/part_done.h"
 #include "telar/comm/store/store_round.h"
-#include "telar/data/lease_book.h"
+#include "telar/data/streams/lease_book.h"
 
 namespace telar {
 

@@ -7,7 +7,7 @@
 #include "telar/comm/members/members.pb.h"
 #include "telar/comm/store/store_chain.h"
 #include "telar/comm/store/store_round.h"
-#include "telar/data/lease_book.h"
+#include "telar/data/streams/lease_book.h"
 
 namespace telar {
 

@@ -1,4 +1,4 @@
-#include "telar/data/idx.h"
+#include "telar/data/arrays/idx.h"
 
 #include <algorithm>
 #include <string_view>

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "telar/core/error.h"
-#include "telar/data/image.h"
-#include "telar/data/image_folder.h"
 #include "telar/data/in_memory.h"
-#include "telar/data/resize.h"
+#include "telar/data/pictures/image.h"
+#include "telar/data/pictures/image_folder.h"
+#include "telar/data/pictures/resize.h"
 #include "telar/data/source.h"
 
 namespace telar {

@@ -1,12 +1,12 @@
-#include "telar/data/kafka.h"
+#include "telar/data/streams/kafka.h"
 
 #include <charconv>
 #include <utility>
 
 #include "telar/core/error.h"
 #include "telar/data/source.h"
-#include "telar/data/stream_batches.h"
-#include "telar/data/stream_start.h"
+#include "telar/data/streams/stream_batches.h"
+#include "telar/data/streams/stream_start.h"
 
 namespace telar {
 

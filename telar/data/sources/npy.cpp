@@ -1,12 +1,12 @@
-#include "telar/data/npy.h"
+#include "telar/data/arrays/npy.h"
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/data/arrays/npy_shards.h"
 #include "telar/data/file_pattern.h"
-#include "telar/data/npy_shards.h"
 #include "telar/data/source.h"
 
 namespace telar {
