@@ -60,8 +60,10 @@ void run(Processes& processes, size_t bytes, double seconds, bool by_library, bo
     group->finish();
   };
   check(values, processes.size(), sum);
-  if (for_ever && processes.rank() == 0) std::cout << "{}" << std::endl;
-  while (for_ever) sum();
+  if (for_ever) {
+    if (processes.rank() == 0) std::cout << "{}" << std::endl;
+    while (true) sum();  // until it throws
+  }
   bench::Times times;
   for (int i = 0;; ++i) {
     const auto start = std::chrono::steady_clock::now();

@@ -87,7 +87,8 @@ void find_jpeg_orientation(JpegReader& reader) {
   constexpr std::array<uint8_t, 4> kExifHead = {'E', 'x', 'i', 'f'};
   for (const jpeg_marker_struct* saved = reader.info.marker_list; saved != nullptr; saved = saved->next) {
     const std::span<const uint8_t> data(saved->data, saved->data_length);
-    if (data.size() < kExifHead.size() || !std::equal(kExifHead.begin(), kExifHead.end(), data.begin())) continue;
+    if (data.size() < kExifHead.size() || !std::equal(kExifHead.begin(), kExifHead.end(), data.begin()))
+      continue;
     reader.image.orientation = exif_orientation(data);
     return;
   }
