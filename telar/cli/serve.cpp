@@ -21,6 +21,9 @@ namespace {
 constexpr StopRequest::Messages kServeStops = {
     "ending after a last snapshot; a second Ctrl-C quits at once, and only the snapshot before remains\n",
     "quitting at once; updates since the last snapshot are lost\n"};
+constexpr StopRequest::Messages kStopsWithoutSnapshots = {
+    "ending without a snapshot (--snapshots keeps them); a second Ctrl-C quits at once\n",
+    "quitting at once\n"};
 
 struct ServeArguments {
   std::string listen = "127.0.0.1:0";
@@ -42,7 +45,7 @@ std::string listen_address(const ServeArguments& arguments) {
 }
 
 int serve(const ServeArguments& arguments) {
-  ServiceEnd end(arguments.follow, kServeStops);
+  ServiceEnd end(arguments.follow, arguments.snapshots.empty() ? kStopsWithoutSnapshots : kServeStops);
   ServiceLog log(STDOUT_FILENO);
   StoreServerOptions options;
   options.listen = listen_address(arguments);
@@ -71,13 +74,15 @@ void add_serve(Verb& program) {
   verb.option("--listen", arguments->listen, "HOST:PORT to listen on; port 0: any free port").show_default();
   verb.option("--address-file", arguments->address_file,
               "Write the address to this file; with port 0, a restarted server takes its address from it");
-  verb.option("--snapshots", arguments->snapshots,
-              "Folder for snapshots; a restarted server continues from the last one");
+  const Option snapshots =
+      verb.option("--snapshots", arguments->snapshots,
+                  "Folder for snapshots; a restarted server continues from the last one");
   verb.option(
           "--snapshot-seconds", arguments->snapshot_seconds,
           "Seconds between two snapshots; 0: 1 s, in longer runs 1 % of the time up to 10 s, and more if snapshots would take more than 2 % of a processor or half of the disk")
       .show_default()
-      .between(0.0, 1e6);
+      .between(0.0, 1e6)
+      .needs(snapshots);
   verb.flag("--no-shared-memory", arguments->no_shared_memory,
             "Use the network even for workers on this host");
   verb.option("--follow", arguments->follow, "End when this process ends").hidden();
@@ -85,7 +90,7 @@ void add_serve(Verb& program) {
   verb.footer(
       "Examples:\n"
       "  telar serve --listen 0.0.0.0:7001 --certificates certs --token-file token --snapshots /var/lib/telar\n"
-      "One server serves one job. Ctrl-C, SIGTERM or SIGHUP ends it, after a last snapshot.");
+      "One server serves one job. Ctrl-C, SIGTERM or SIGHUP ends it, after a last snapshot if it keeps them.");
   verb.action_of_each_process([arguments] { return serve(*arguments); });
 }
 

@@ -248,6 +248,10 @@ void check_servers(const Job& job, const Where& where) {
     throw user_error(
         "{}: strategy.server_replicas is {}, but strategy.servers is {}, and each copy is on another server; give as many servers",
         where("strategy.server_replicas"), job.strategy.server_replicas, job.strategy.servers);
+  if (job.strategy.server_replicas > 1 && job.strategy.snapshot_seconds > 0)
+    throw user_error(
+        "{}: servers with copies (strategy.server_replicas: {}) keep no snapshots; leave strategy.snapshot_seconds out",
+        where("strategy.snapshot_seconds"), job.strategy.server_replicas);
   if (job.training.clip_norm == 0) return;
   throw user_error(
       "{}: training.clip_norm needs the norm over all parameters, which strategy {} divides among servers; leave it out, or choose {}",

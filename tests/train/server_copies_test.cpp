@@ -78,6 +78,11 @@ TEST_F(ServerCopies, AreOnOtherServers) {
       telar_in(folder_.path(), "train small.yaml --check --set strategy.server_replicas=2");
   EXPECT_EQ(refused.code, 2);
   EXPECT_TRUE(says(refused.err, "strategy.server_replicas is 2, but strategy.servers is 1"));
+  const CommandResult unused = telar_in(
+      folder_.path(),
+      "train small.yaml --check --set strategy.servers=2 --set strategy.server_replicas=2 --set strategy.snapshot_seconds=1");
+  EXPECT_EQ(unused.code, 2);
+  EXPECT_TRUE(says(unused.err, "servers with copies (strategy.server_replicas: 2) keep no snapshots"));
 }
 
 }  // namespace

@@ -221,6 +221,9 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
                                                                 .say = options_.say});
       create(made->held(), identity_of(message.contents()), fmt::format("a copy of shard {}", number - 1));
       const std::lock_guard lock(mutex_);
+      if (shards_.empty() && !options_.snapshots.empty() && options_.say)
+        options_.say(fmt::format("no snapshots are kept in {}, because the job's servers keep copies",
+                                 options_.snapshots));
       shard = shards_.emplace(number, std::move(made)).first->second.get();
     } else if (message.has_contents()) {
       shard->held().create(identity_of(message.contents()));
