@@ -78,9 +78,11 @@ std::string layer_table(const Summary& summary) {
   return table_text(rows, 3);
 }
 
-std::string memory_text(const Program& program, const Job& job) {
+/// `frozen`: values that are not trained.
+std::string memory_text(const Program& program, const Job& job, int64_t frozen) {
   int64_t parameters = 0;
   for (const ParameterInfo& parameter : program.parameters) parameters += 4 * parameter.shape.elements();
+  const int64_t moving = parameters - 4 * frozen;
   const auto slots = static_cast<int64_t>(state_slots(program.update).size());
   const int64_t replicas = program.micro_batches > 0 ? 1 : program.mesh.of_process();
   const int64_t states = workers_of(job.strategy).states;
@@ -93,7 +95,7 @@ std::string memory_text(const Program& program, const Job& job) {
   const auto bytes = [](int64_t count) { return bytes_text(static_cast<uint64_t>(count)); };
   return fmt::format(
       "memory: parameters {}, gradients {}, optimizer state {}; values of a {} at most {} (batch {})\n",
-      bytes(parameters * states), bytes(parameters * replicas), bytes(parameters * slots * states),
+      bytes(parameters * states), bytes(moving * replicas), bytes(moving * slots * states),
       staged ? "micro-batch" : "step", bytes(results), batch);
 }
 
@@ -198,7 +200,10 @@ int show(const ShowArguments& arguments) {
   std::cout << fmt::format("{}: {} for samples {}, {}\n\n", job.name.empty() ? arguments.what : job.name,
                            model.name, spec.features.str(),
                            spec.classes > 0 ? fmt::format("{} classes", spec.classes) : "regression");
-  std::cout << layer_table(summarise(model)) << "\n" << memory_text(program, job);
+  const Summary summary = summarise(model);
+  std::cout << layer_table(summary) << "\n";
+  if (summary.frozen > 0) std::cout << fmt::format("frozen: {} values\n", grouped(summary.frozen));
+  std::cout << memory_text(program, job, summary.frozen);
   if (!program.stores.empty()) {
     std::cout << fmt::format("strategy: {}, {} workers, {} parameter servers\n", program.strategy,
                              workers_of(job.strategy).count, only_store(program).servers.size());

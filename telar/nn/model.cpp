@@ -7,7 +7,7 @@ namespace telar {
 namespace {
 
 ModelBuilder built(const Model& model, Mode mode, int64_t batch) {
-  ModelBuilder builder(mode, batch);
+  ModelBuilder builder(mode, batch, model.frozen);
   const ValueId x = builder.input("x", model.input, model.sample);
   builder.graph().output("prediction", model.build(builder, x));
   return builder;

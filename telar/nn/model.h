@@ -45,6 +45,9 @@ struct Model {
   std::function<ValueId(ModelBuilder& model, ValueId prediction)> loss = {};
   /// In place of `build` and `loss`: a network that came as graphs.
   std::shared_ptr<const ModelGraphs> graphs = nullptr;
+  /// Parameters and running statistics whose values stay, by name: they are not trained, and a batch norm
+  /// takes its running statistics in training, too. Absent: none.
+  std::function<bool(const std::string& parameter)> frozen = {};
 };
 
 /// The model's forward graph alone: inputs "x" and those that the model declares,

@@ -40,19 +40,20 @@ ValueId ModelBuilder::input(const std::string& name, DType dtype, const Shape& s
 }
 
 ValueId ModelBuilder::parameter(const std::string& name, const Shape& shape, const Initializer& initializer) {
-  record({scoped(name), shape, true, initializer});
+  record({scoped(name), shape, !is_frozen(name), initializer});
   return graph_.parameter(scoped(name), {DType::f32, shape});
 }
 
 ValueId ModelBuilder::running_statistic(const std::string& name, const Shape& shape, double initial,
                                         double momentum, ValueId batch_statistic, ValueId batch_of) {
   const std::string full = scoped(name);
+  const bool adds = training() && !is_frozen(name);
   if (record({full, shape, false, {Initializer::Kind::constant, initial, 0}})) {
-    running_statistics_.push_back({full, momentum});
+    if (!is_frozen(name)) running_statistics_.push_back({full, momentum});
   } else if (training()) {
     throw user_error("running statistic '{}' belongs to two layers; give them different names", full);
   }
-  if (!training()) return graph_.parameter(full, {DType::f32, shape});
+  if (!adds) return graph_.parameter(full, {DType::f32, shape});
   const ValueId sum = graph_.gradient(full, {DType::f32, shape});
   accumulate_times_batch(graph_, sum, batch_statistic, batch_of);
   return kNoValue;

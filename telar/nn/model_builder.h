@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -24,8 +25,9 @@ struct RunningStatistic {
 /// function of telar/graph/ops accepts it too: `relu(model, x)`.
 class ModelBuilder {
  public:
-  /// `batch`: samples of the graph's inputs.
-  explicit ModelBuilder(Mode mode, int64_t batch = 1) : mode_(mode), batch_(batch) {}
+  /// `batch`: samples of the graph's inputs. `frozen`: see Model.
+  explicit ModelBuilder(Mode mode, int64_t batch = 1, std::function<bool(const std::string&)> frozen = {})
+      : mode_(mode), batch_(batch), frozen_(std::move(frozen)) {}
 
   Mode mode() const { return mode_; }
   int64_t batch() const { return batch_; }
@@ -47,7 +49,11 @@ class ModelBuilder {
   /// with the same shape returns the same parameter; with another shape it throws Error (user).
   ValueId parameter(const std::string& name, const Shape& shape, const Initializer& initializer);
 
-  /// Declares the running statistic "SCOPE.name". In evaluation, returns its value. In training, adds
+  /// Whether the values of the parameter "SCOPE.name" stay in training.
+  bool is_frozen(const std::string& name) const { return frozen_ && frozen_(scoped(name)); }
+
+  /// Declares the running statistic "SCOPE.name". In evaluation, or if it is frozen, returns its value. Else,
+  /// adds
   /// `batch_statistic` (f32, of `shape`) × the number of samples of `batch_of` to its gradient buffer, and
   /// returns kNoValue.
   ValueId running_statistic(const std::string& name, const Shape& shape, double initial, double momentum,
@@ -65,6 +71,7 @@ class ModelBuilder {
 
   Mode mode_;
   int64_t batch_;
+  std::function<bool(const std::string&)> frozen_;
   std::map<std::string, std::pair<TensorType, ValueId>> inputs_;
   GraphBuilder graph_;
   std::vector<ParameterInfo> parameters_;

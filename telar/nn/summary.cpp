@@ -11,7 +11,10 @@ Summary summarise(const Model& model) {
   Summary summary;
   std::map<std::string, int64_t> unseen;
   for (const ParameterInfo& parameter : parameters_of(model)) {
-    (parameter.trainable ? summary.trained : summary.running_statistics) += parameter.shape.elements();
+    (parameter.trainable                            ? summary.trained
+     : model.frozen && model.frozen(parameter.name) ? summary.frozen
+                                                    : summary.running_statistics) +=
+        parameter.shape.elements();
     if (parameter.trainable) unseen[parameter.name] = parameter.shape.elements();
   }
   for (const Node& node : graph.nodes()) {

@@ -21,6 +21,7 @@ struct Summary {
   std::vector<SummaryRow> rows;
   int64_t trained = 0;             ///< number of values that the optimizer changes
   int64_t running_statistics = 0;  ///< number of values that follow the batches
+  int64_t frozen = 0;              ///< number of values that stay
   int64_t multiply_adds = 0;       ///< of one sample, forward
 };
 

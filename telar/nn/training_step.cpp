@@ -63,7 +63,7 @@ void require_same_inputs(const Model& model, const ModelGraphs& graphs) {
 }
 
 ModelBuilder built_with_loss(const Model& model, const StepOptions& options, Mode mode) {
-  ModelBuilder builder(mode, options.batch);
+  ModelBuilder builder(mode, options.batch, model.frozen);
   const ValueId prediction = model.build(builder, builder.input("x", model.input, model.sample));
   if (model.loss) {
     add_own_loss(builder, prediction, model);

@@ -27,7 +27,11 @@ struct ModelJob {
   std::vector<LayerJob> layers;
   std::string file;      ///< a model file (telar/io/model_file.h)
   std::string checksum;  ///< of that file; empty: any. A job as run has it
-  std::string where;     ///< "job.yaml:3", for messages
+  /// Of a model in the zoo or of layers: the values with which it starts, a .safetensors file, a run or a
+  /// checkpoint. Empty: random ones.
+  std::string weights;
+  std::vector<std::string> freeze;  ///< patterns of layers and parameters that are not trained
+  std::string where;                ///< "job.yaml:3", for messages
 };
 
 /// `data.threads` of a job that leaves their number to loader_threads().

@@ -5,6 +5,7 @@
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 #include "telar/nn/zoo.h"
+#include "telar/train/given_values.h"
 #include "telar/train/job_layers.h"
 #include "telar/train/job_value.h"
 
@@ -12,7 +13,8 @@ namespace telar {
 
 namespace {
 
-const std::vector<std::string> kModelKeys = {"name", "options", "layers", "file", "checksum"};
+const std::vector<std::string> kModelKeys = {"name",     "options", "layers", "file",
+                                             "checksum", "weights", "freeze"};
 
 Attributes read_options(const std::string& model, const JobNode& node) {
   if (node.kind == JobNode::Kind::null) return {};
@@ -47,6 +49,24 @@ void refuse_keys_of_others(const JobNode& section, bool named, bool of_file) {
   const JobNode* checksum = section.find("checksum");
   if (checksum != nullptr && !of_file)
     throw user_error("{}: 'checksum' is only valid for models with a 'file'", checksum->where);
+  for (const char* key : {"weights", "freeze"})
+    if (const JobNode* node = section.find(key); node != nullptr && of_file)
+      throw user_error("{}: '{}' is not for models with a 'file', which has values of its own", node->where,
+                       key);
+}
+
+/// What a model starts with, and what of it stays.
+void read_given_values(const JobNode& section, ModelJob& model) {
+  if (const JobNode* weights = section.find("weights"))
+    read_value(*weights, "model.weights", {}, model.weights);
+  if (const JobNode* freeze = section.find("freeze")) read_value(*freeze, "model.freeze", {}, model.freeze);
+}
+
+std::string given_values_text(const ModelJob& model) {
+  std::string text;
+  if (!model.weights.empty()) text += fmt::format("  weights: {}\n", value_text(model.weights));
+  if (!model.freeze.empty()) text += fmt::format("  freeze: {}\n", value_text(model.freeze));
+  return text;
 }
 
 std::string layer_text(const LayerJob& layer) {
@@ -92,11 +112,13 @@ ModelJob read_model_job(const JobNode& section) {
   if (layers != nullptr) {
     model.where = layers->where;
     model.layers = read_layers(*layers);
+    read_given_values(section, model);
     return model;
   }
   model.where = name->where;
   model.name = read_name(*name);
   if (const JobNode* options = section.find("options")) model.options = read_options(model.name, *options);
+  read_given_values(section, model);
   return model;
 }
 
@@ -112,16 +134,21 @@ std::string model_job_text(const ModelJob& model) {
     if (!model.options.empty()) text += "  options:\n";
     for (const auto& [name, value] : model.options)
       text += fmt::format("    {}: {}\n", name, value_text(value));
-    return text;
+    return text + given_values_text(model);
   }
   text += "  layers:\n";
   for (const LayerJob& layer : model.layers) text += layer_text(layer);
-  return text;
+  return text + given_values_text(model);
 }
 
 bool same_model(const ModelJob& a, const ModelJob& b) {
   if (!a.checksum.empty() && !b.checksum.empty()) return a.checksum == b.checksum;
-  return model_job_text(a) == model_job_text(b);
+  // What a model began with is no part of it.
+  const auto text = [](ModelJob model) {
+    model.weights.clear();
+    return model_job_text(model);
+  };
+  return text(a) == text(b);
 }
 
 Model model_of_job(const ModelJob& job, const Shape& sample, DType input, int64_t outputs) {
@@ -139,6 +166,7 @@ Model model_of_job(const ModelJob& job, const Shape& sample, DType input, int64_
       throw user_error("the model's last layer produces {} for a batch of 1, but the data require {}",
                        prediction.str(), Shape{1, outputs}.str());
     }
+    freeze(model, job.freeze);
     return model;
   } catch (const Error& error) {
     if (job.where.empty() ||

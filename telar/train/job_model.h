@@ -6,7 +6,8 @@
 
 namespace telar {
 
-/// Reads the section "model": `name` and `options`, `layers`, or `file`. Opens no file. Throws Error (user)
+/// Reads the section "model": `name` and `options`, `layers`, or `file`; and `weights`
+/// and `freeze`. Opens no file. Throws Error (user)
 /// with the line: none or several of the three; an unknown model, option, layer type or key; an input that is
 /// not an earlier layer.
 ModelJob read_model_job(const JobNode& section);

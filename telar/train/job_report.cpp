@@ -9,6 +9,7 @@
 #include "telar/data/source.h"
 #include "telar/device/cpu/processor_support.h"
 #include "telar/observe/process.h"
+#include "telar/train/given_values.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_memory.h"
 #include "telar/train/job_session.h"
@@ -26,12 +27,16 @@ namespace {
 struct Needs {
   JobMemory memory;
   Program program;
+  std::string weights;  ///< a line about the given ones
 };
 
 /// Throws Error (user) if the job cannot run on such samples.
 Needs checked_needs(const Job& job, const SampleSpec& spec) {
   require_memory(job, spec);
-  return {job_memory(job, spec), job_program(job, spec, nullptr, Costs::estimated)};
+  Needs needs{job_memory(job, spec), job_program(job, spec, nullptr, Costs::estimated), ""};
+  if (!job.model.weights.empty())
+    needs.weights = given_values(job.model.weights, parameters_of(job_model(job, spec))).notes + "\n";
+  return needs;
 }
 
 /// The samples for training, if they are counted.
@@ -143,7 +148,7 @@ std::string job_report(Job job, const std::function<void(const std::string&)>& w
   const std::string missing = missing_here(job);
   if (!missing.empty()) warn("this machine cannot train the job: " + missing);
   const uint64_t usable = usable_memory_bytes();
-  text += job_statistics(job, needs.program, samples);
+  text += needs.weights + job_statistics(job, needs.program, samples);
   text += "memory: at least " + needs.memory.str();
   if (usable > 0) text += fmt::format("; {} may be used here", bytes_text(usable));
   return text + "\n";

@@ -13,6 +13,8 @@
 #include "telar/observe/process.h"
 #include "telar/train/cluster_run.h"
 #include "telar/train/data_record.h"
+#include "telar/train/file_digest.h"
+#include "telar/train/given_values.h"
 #include "telar/train/job_checks.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_loader.h"
@@ -85,6 +87,7 @@ class Run {
     // Before any file is written, because the job may not fit the data.
     const auto session =
         job_session(job_computed_here(), spec, options_.processes, {options_.say, options_.warn});
+    take_given_values(*session);
     job_statistics(job_, session->program(),
                    opened_.data.train == nullptr ? std::nullopt : std::optional(opened_.data.train->size()));
     Trainer trainer(*session, trainer_options(*session));
@@ -126,6 +129,27 @@ class Run {
     job.strategy.devices = {"cpu"};
     if (job.training.precision == "tf32") job.training.precision = "f32";
     return job;
+  }
+
+  /// The values with which a new run begins. All processes call it, and need the same file.
+  void take_given_values(Session& session) const {
+    if (job_.model.weights.empty() || options_.resume) return;
+    GivenValues given;
+    std::string digest;
+    std::string mistake;
+    try {
+      given = given_values(job_.model.weights, parameters_of(job_model(job_, opened_.data.spec())));
+      write_values(given, session);
+      const FileDigest of_file = digest_of(given.file);
+      digest = fmt::format("{} {}", of_file.bytes, of_file.crc32);
+    } catch (const Error& error) {
+      mistake = error.what();
+    }
+    if (options_.processes != nullptr) mistake = options_.processes->first_text(mistake);
+    if (!mistake.empty()) throw user_error("{}", mistake);
+    if (options_.processes != nullptr)
+      options_.processes->require_same(digest, "the contents of model.weights");
+    if (leads()) say(given.notes);
   }
 
   /// A column may name no sample for validation, which the job alone does not tell.
@@ -659,6 +683,7 @@ void check_runs(Job job) {
   const SampleSpec spec = spec_of_samples(job);
   require_memory(job, spec);
   job_program(job, spec, nullptr, Costs::estimated);
+  if (!job.model.weights.empty()) given_values(job.model.weights, parameters_of(job_model(job, spec)));
 }
 
 }  // namespace telar

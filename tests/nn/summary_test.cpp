@@ -35,6 +35,16 @@ TEST(Summary, RowsAddUpToTheTotals) {
   EXPECT_EQ(summary.running_statistics, 9600);  // 2 × 4,800 channels
 }
 
+TEST(Summary, FrozenValuesAreNotTrained) {
+  Model model = make_model("resnet18", {}, {3, 64, 64}, 10);
+  const Summary all = summarise(model);
+  model.frozen = [](const std::string& name) { return !name.starts_with("fc."); };
+  const Summary summary = summarise(model);
+  EXPECT_EQ(summary.trained, 512 * 10 + 10);
+  EXPECT_EQ(summary.frozen, all.trained + all.running_statistics - summary.trained);
+  EXPECT_EQ(summary.running_statistics, 0);
+}
+
 TEST(Summary, ARowHasLayerOperationShapeAndCounts) {
   const Summary summary = summarise(make_model("lenet5", {}, {1, 28, 28}, 10));
   const SummaryRow& conv2 = summary.rows.at(3);

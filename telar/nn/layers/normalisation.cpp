@@ -19,12 +19,13 @@ ValueId batch_norm(ModelBuilder& model, const std::string& name, ValueId x, cons
   const ValueId gamma = model.parameter("weight", channels, constant_initializer(1));
   const ValueId beta = model.parameter("bias", channels, constant_initializer(0));
 
+  const bool by_batch = model.training() && !model.is_frozen("running_mean");
   BatchNormResult batch;
-  if (model.training()) batch = batch_norm(model, x, gamma, beta, options.epsilon);
+  if (by_batch) batch = batch_norm(model, x, gamma, beta, options.epsilon);
   const ValueId mean = model.running_statistic("running_mean", channels, 0, options.momentum, batch.mean, x);
   const ValueId variance =
       model.running_statistic("running_var", channels, 1, options.momentum, batch.variance, x);
-  if (model.training()) return batch.y;
+  if (by_batch) return batch.y;
   return batch_norm_inference(model, x, gamma, beta, mean, variance, options.epsilon);
 }
 
