@@ -99,24 +99,30 @@ GivenValues values_in(const std::string& path, const std::vector<ParameterInfo>&
 
 }  // namespace
 
+std::vector<std::string> matching(const std::string& pattern, const std::vector<ParameterInfo>& parameters) {
+  std::vector<std::string> names;
+  for (const ParameterInfo& parameter : parameters)
+    if (matches(pattern, parameter.name)) names.push_back(parameter.name);
+  return names;
+}
+
+std::string nearest_layer(const std::string& pattern, const std::vector<ParameterInfo>& parameters) {
+  std::vector<std::string> layers;
+  for (const ParameterInfo& parameter : parameters) layers.push_back(layer_of(parameter.name));
+  const std::string near = nearest(pattern, layers);
+  return near.empty() ? "; telar show lists them" : fmt::format("; did you mean '{}'?", near);
+}
+
 void freeze(Model& model, const std::vector<std::string>& patterns) {
   if (patterns.empty()) return;
   const std::vector<ParameterInfo> parameters = parameters_of(model);
   std::set<std::string> frozen;
   for (const std::string& pattern : patterns) {
-    const size_t before = frozen.size();
-    bool any = false;
-    std::vector<std::string> layers;
-    for (const ParameterInfo& parameter : parameters) {
-      layers.push_back(layer_of(parameter.name));
-      if (!matches(pattern, parameter.name)) continue;
-      frozen.insert(parameter.name);
-      any = true;
-    }
-    if (any || frozen.size() > before) continue;
-    const std::string near = nearest(pattern, layers);
-    throw user_error("model.freeze: '{}' matches no layer or parameter of model '{}'{}", pattern, model.name,
-                     near.empty() ? "; telar show lists them" : fmt::format("; did you mean '{}'?", near));
+    const std::vector<std::string> names = matching(pattern, parameters);
+    if (names.empty())
+      throw user_error("model.freeze: '{}' matches no layer or parameter{}", pattern,
+                       nearest_layer(pattern, parameters));
+    frozen.insert(names.begin(), names.end());
   }
   if (std::ranges::all_of(parameters, [&](const ParameterInfo& parameter) {
         return !parameter.trainable || frozen.contains(parameter.name);

@@ -9,8 +9,14 @@
 
 namespace telar {
 
-/// Freezes the parameters of a model that a pattern matches, by name or by that of a layer: with wildcards (*, ?, [12]);
-/// "layer1" is the whole of it. Throws Error (user) for a pattern that matches none, or if nothing is left to train.
+/// The names of the parameters that a pattern matches, by name or by that of a layer: with wildcards (*, ?, [12]);
+/// "layer1" is the whole of it.
+std::vector<std::string> matching(const std::string& pattern, const std::vector<ParameterInfo>& parameters);
+/// For a pattern that matches none: "; did you mean 'layer1'?"
+std::string nearest_layer(const std::string& pattern, const std::vector<ParameterInfo>& parameters);
+
+/// Freezes the parameters of a model that the patterns match. Throws Error (user) for a pattern that matches
+/// none, or if nothing is left to train.
 void freeze(Model& model, const std::vector<std::string>& patterns);
 
 /// Which tensors of a file are values of a model.

@@ -94,6 +94,7 @@ struct OptimizerJob {
   double alpha = 0.99;
   double epsilon = kNotGiven;
   double lr_decay = 0;
+  std::vector<std::string> factors;  ///< "PATTERN: FACTOR", see optimizer.factors
 };
 
 struct ScheduleJob {

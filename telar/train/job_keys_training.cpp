@@ -94,6 +94,9 @@ std::vector<JobKey> optimizer_keys() {
                           "optimizer.epsilon", [](auto& job) -> auto& { return job.optimizer.epsilon; },
                           {.least = 0, .most = 1, .above_least = true},
                           "Keeps the division by a small root finite."))),
+      job_key(
+          "optimizer.factors", [](auto& job) -> auto& { return job.optimizer.factors; }, {},
+          "Factors of the learning rate of some layers or parameters, each as PATTERN: FACTOR with the patterns of `model.freeze`; of several that match, the last one counts. `factors: [\"layer*: 0.1\"]`."),
   };
 }
 

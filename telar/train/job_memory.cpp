@@ -64,7 +64,7 @@ std::string JobMemory::str() const {
 }
 
 JobMemory job_memory(const Job& job, const SampleSpec& spec, int processes) {
-  const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
+  const TrainingStep step = job_step(job, spec);
   if (job.data.options.has("vocabulary"))
     require_known_tokens(step.gradient, job.data.options.integer("vocabulary"));
   const auto sample = static_cast<int64_t>(spec.feature_bytes() + spec.label_bytes());

@@ -1,6 +1,9 @@
 #include "telar/train/job_session.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
 #include <sstream>
 
 #include "telar/core/error.h"
@@ -8,6 +11,7 @@
 #include "telar/observe/process.h"
 #include "telar/runtime/operation_costs.h"
 #include "telar/strategy/server_side.h"
+#include "telar/train/given_values.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_model.h"
 #include "telar/train/job_model_file.h"
@@ -173,6 +177,40 @@ StepOptions job_step_options(const Job& job, const SampleSpec& spec) {
   return options;
 }
 
+namespace {
+
+/// The rule "PATTERN: FACTOR"; no factor if it is none.
+std::pair<std::string, std::optional<double>> rate_of(const std::string& rule) {
+  const size_t colon = rule.rfind(": ");
+  if (colon == std::string::npos) return {rule, std::nullopt};
+  double factor = 0;
+  const char* end = rule.data() + rule.size();
+  const auto [stop, error] = std::from_chars(rule.data() + colon + 2, end, factor);
+  const bool good = error == std::errc() && stop == end && std::isfinite(factor) && factor >= 0;
+  return {rule.substr(0, colon), good ? std::optional(factor) : std::nullopt};
+}
+
+}  // namespace
+
+TrainingStep job_step(const Job& job, const SampleSpec& spec) {
+  const Model model = job_model(job, spec);
+  StepOptions options = job_step_options(job, spec);
+  for (const std::string& rule : job.optimizer.factors) {
+    const std::vector<ParameterInfo> parameters = parameters_of(model);
+    const auto [pattern, factor] = rate_of(rule);
+    if (!factor)
+      throw user_error(
+          "optimizer.factors: '{}' must be PATTERN: FACTOR, as in 'layer*: 0.1', with a factor of at least 0",
+          rule);
+    const std::vector<std::string> names = matching(pattern, parameters);
+    if (names.empty())
+      throw user_error("optimizer.factors: '{}' matches no layer or parameter{}", pattern,
+                       nearest_layer(pattern, parameters));
+    for (const std::string& name : names) options.own_optimizers[name] = {options.optimizer, *factor};
+  }
+  return make_training_step(model, options);
+}
+
 Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
   Schedule schedule;
   schedule.base = job.optimizer.learning_rate;
@@ -205,7 +243,7 @@ Cluster job_cluster(const Job& job, const Processes* processes) {
 }
 
 Program job_program(const Job& job, const SampleSpec& spec, Processes* processes, Costs costs) {
-  const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
+  const TrainingStep step = job_step(job, spec);
   Cluster cluster = job_cluster(job, processes);
   if (processes != nullptr) cluster.all_threads = threads_of_all(cluster, *processes);
   const Strategy strategy = make_strategy(job.strategy.name, job.strategy.options);
@@ -214,7 +252,7 @@ Program job_program(const Job& job, const SampleSpec& spec, Processes* processes
 }
 
 Program job_program(const Job& job, const SampleSpec& spec, int processes) {
-  const TrainingStep step = make_training_step(job_model(job, spec), job_step_options(job, spec));
+  const TrainingStep step = job_step(job, spec);
   return make_strategy(job.strategy.name, job.strategy.options)
       .rewrite(step, cluster_of(job, processes, 0, nullptr));
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A job with model.weights and model.freeze trains torchvision's ResNet-18 as PyTorch does.
+"""A job with model.weights, model.freeze and optimizer.factors trains torchvision's ResNet-18 as PyTorch does.
 
     PYTHONPATH=build/release/python scripts/install-peers --run tests/python/check_weights.py TELAR
 
@@ -30,14 +30,22 @@ def is_frozen(name):
     return name.startswith(("conv1.", "bn1.", "layer1.", "layer2.", "layer3.0.bn")) or name == "layer4.1.conv2.weight"
 
 
+RATES = ["layer3: 0.5", "fc: 3", "fc.bias: 0.25"]
+
+
+def rate_of(name):
+    return 0.5 if name.startswith("layer3.") else 0.25 if name == "fc.bias" else 3 if name.startswith("fc.") else 1
+
+
 def trained_by_pytorch(model, images, labels):
     model = copy.deepcopy(model)
     model.train()
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.BatchNorm2d) and is_frozen(name + "."):
             module.eval()
-    trained = [p for name, p in model.named_parameters() if not is_frozen(name)]
-    optimizer = torch.optim.SGD(trained, lr=RATE, momentum=0.9)
+    groups = [{"params": [parameter], "lr": RATE * rate_of(name)} for name, parameter in model.named_parameters()
+              if not is_frozen(name)]
+    optimizer = torch.optim.SGD(groups, lr=RATE, momentum=0.9)
     for step in range(STEPS):
         part = slice(step * BATCH, (step + 1) * BATCH)
         optimizer.zero_grad()
@@ -51,7 +59,7 @@ def job(folder, **changes):
         "model": {"name": "resnet18", "weights": str(folder / "given.safetensors"), "freeze": FROZEN},
         "data": {"source": "npy", "path": str(folder / "x.npy"), "label_path": str(folder / "y.npy"), "classes": CLASSES,
                  "normalise": False, "shuffle": False, "validation": 0},
-        "optimizer": {"name": "sgd", "learning_rate": RATE, "momentum": 0.9},
+        "optimizer": {"name": "sgd", "learning_rate": RATE, "momentum": 0.9, "factors": RATES},
         "training": {"batch": BATCH, "epochs": 1},
         "output": {"tensorboard": False},
     }
@@ -93,6 +101,9 @@ def check_refusals(folder, model):
     assert "model.weights: cannot open" in sentence(model={"weights": str(folder / "nowhere")})
     assert "layer1.0.conv1.weight is [64, 64, 3, 3], not [64, 64, 1, 1]" in sentence(model={"name": "resnet50"})
     assert "did you mean 'layer1.0.bn1'?" in sentence(model={"freeze": ["layer1.0.bm1"]})
+    assert "'nn' matches no layer or parameter" in sentence(optimizer={"factors": ["nn: 2"]})
+    for rule in ("fc", "fc: x", "fc: -1", "fc: nan"):
+        assert f"optimizer.factors: '{rule}' must be PATTERN: FACTOR" in sentence(optimizer={"factors": [rule]})
     assert "is left to train" in sentence(model={"freeze": ["*"]})
     other = telar("train", job(folder, data={"classes": CLASSES + 1}), "--check")
     assert other.returncode == 0, other.stderr
