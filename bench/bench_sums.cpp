@@ -1,5 +1,5 @@
-// Times the sum of equal arrays over processes: by messages of peers or of MPI, never in shared memory, or by MPI's
-// own all-reduce. Every process runs it; rank 0 prints one JSON object. scripts/bench-sums starts them.
+// Times the sum of equal arrays over processes: by messages of peers or of MPI, never in shared memory, or by
+// MPI's own all-reduce. Every process runs it; rank 0 prints one JSON object. scripts/bench-sums starts them.
 //
 //   bench_sums --meet 127.0.0.1:7000 --processes 2 & bench_sums --join 127.0.0.1:7000
 //   mpirun -n 2 bench_sums --mpi messages

@@ -102,8 +102,8 @@ class WholeBatch : public FixedSlice {
   WholeBatch(int64_t size, int64_t batch, Part part = {}) : FixedSlice(size, batch, 0, false, part) {}
 };
 
-/// Parts of global batches, in the order in which they are leased (telar/data/streams/lease_book.h): step i is the
-/// i-th part added. The global order and the batches are those of FixedSlice.
+/// Parts of global batches, in the order in which they are leased (telar/data/streams/lease_book.h): step i
+/// is the i-th part added. The global order and the batches are those of FixedSlice.
 class LeasedParts : public Assignment {
  public:
   /// `parts`: number of equal parts of each global batch. Throws Error (user) like FixedSlice.

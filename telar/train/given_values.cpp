@@ -46,7 +46,9 @@ fs::path file_of(const std::string& path) {
   std::ifstream(path, std::ios::binary).read(head.data(), head.size());
   if (head == std::array<char, 4>{'P', 'K', 3, 4} || head[0] == '\x80')
     throw user_error(
-        "{} is a file of PyTorch, which may hold programs; convert it: python -c \"import torch, safetensors.torch as s; s.save_file({{k: v.contiguous() for k, v in torch.load('{}', map_location='cpu', weights_only=True).items()}}, '{}')\"",
+        "{} is a file of PyTorch, which may hold programs; convert it: python -c \"import torch, "
+        "safetensors.torch as s; s.save_file({{k: v.contiguous() for k, v in torch.load('{}', "
+        "map_location='cpu', weights_only=True).items()}}, '{}')\"",
         path, path, fs::path(path).replace_extension(".safetensors").string());
   return path;
 }

@@ -57,6 +57,9 @@ std::vector<JobChange> job_changes(const Job& before, const Job& now) {
     changes.push_back({"model", model_job_text(before.model), model_job_text(now.model), OnResume::refused,
                        "the weights in the checkpoint belong to that model"});
   }
+  if (before.model.weights != now.model.weights)
+    changes.push_back({"model.weights", before.model.weights, now.model.weights, OnResume::refused,
+                       "a run takes them at its beginning only"});
   for (const JobKey& key : job_keys()) {
     if (!applies(key, now)) continue;
     const std::string a = applies(key, before) ? key.write(before) : kNotSet;

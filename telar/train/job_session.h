@@ -18,8 +18,8 @@ namespace telar {
 /// Throws Error (user) if the model does not fit the samples, or the loss does not fit the labels.
 Model job_model(const Job& job, const SampleSpec& spec);
 StepOptions job_step_options(const Job& job, const SampleSpec& spec);
-/// The step of one device. Throws Error (user) as both do; also for a pattern of optimizer.factors that matches
-/// no parameter, or whose factor is no number of at least 0.
+/// The step of one device. Throws Error (user) as both do; also for a pattern of optimizer.factors that
+/// matches no parameter, or whose factor is no number of at least 0.
 TrainingStep job_step(const Job& job, const SampleSpec& spec);
 /// What follows from the metrics of a session of the job.
 Figures job_figures(const Job& job, const SampleSpec& spec, const Session& session);

@@ -114,7 +114,10 @@ def check_refusals(folder, model):
     (folder / "given.safetensors").unlink()
     result = telar("evaluate", str(folder / "single"), "--data", str(folder / "x.npy"), "--labels", str(folder / "y.npy"))
     assert result.returncode == 0, result.stderr
-    result = telar("train", str(folder / "single"), "--resume", "--set", "training.epochs=2", "--quiet")
+    again = ["train", str(folder / "single"), "--resume", "--set", "training.epochs=2", "--quiet"]
+    result = telar(*again, "--set", "model.weights=others.safetensors")
+    assert result.returncode == 2 and "a run takes them at its beginning only" in result.stderr, result.stderr
+    result = telar(*again)
     assert result.returncode == 0, result.stderr
 
 

@@ -16,8 +16,8 @@
 
 namespace telar {
 
-/// The parts of global batches that a worker leases (telar/data/streams/lease_book.h), in the order in which they are
-/// added. A pass consists of what was added since clear().
+/// The parts of global batches that a worker leases (telar/data/streams/lease_book.h), in the order in which
+/// they are added. A pass consists of what was added since clear().
 class LeasedBatches : public BatchSource {
  public:
   /// Removes all parts.
