@@ -201,6 +201,7 @@ class SimulatedWorkers {
         return members[rank];
     return std::nullopt;
   }
+
   // What the machines order.
 
   void perform(Worker& worker) {
