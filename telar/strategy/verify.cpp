@@ -42,6 +42,7 @@ class Verifier {
     for (size_t phase = 0; phase < phases_of(program_.kinds.front()); ++phase) {
       for (const int64_t worker : workers_) check_sums(worker, phase);
       run_symbolically(program_, workers_, phase);
+      for (const int64_t worker : workers_) check_commit_point(worker, phase);
     }
   }
 
@@ -150,6 +151,23 @@ class Verifier {
       if (sums != (kept ? 1 : 0))
         throw run_error("{} sums bucket {} {} times in a step{}", worker_text(mesh_, worker), b, sums,
                         phase == 0 ? "" : fmt::format(" of phase {}", phase));
+    }
+  }
+
+  /// Workers in step exchange metrics when their sums are complete, and then update: so if one has updated,
+  /// all can, whoever is lost (comm/recovery).
+  void check_commit_point(int64_t worker, size_t phase) const {
+    const std::vector<ScheduledAction>& schedule = schedule_in(program_.worker(worker), phase);
+    if (program_.cooperation.kind != Cooperation::Kind::lockstep || mesh_.workers() == 1 ||
+        trains_alone(schedule))
+      return;
+    const auto exchange = std::ranges::find(schedule, action::exchange_metrics());
+    for (auto at = schedule.begin(); at != schedule.end(); ++at) {
+      const bool after = at->kind == action::kUpdateShard || at->kind == action::kExchangeNorm ||
+                         at->kind == action::kWaitForAll;
+      if (at != exchange && (at > exchange) != after)
+        throw run_error("{} does '{}' {} all workers have their sums", worker_text(mesh_, worker),
+                        telar::text_of(*at), after ? "before" : "after");
     }
   }
 

@@ -11,6 +11,7 @@ namespace telar {
 ///   graphs are made for the pieces that they keep,
 /// - the gradient of what several workers keep is summed over them, once in each step; in a phase in which
 ///   they train alone, that of no step, but their parameters are averaged,
+/// - workers in step exchange metrics after all other sums, and update after that,
 /// - all workers have the same phases,
 /// - what a pipeline stage reads is delivered by another one, or sent to its process,
 /// - the members of each group make the same exchanges in the same order, and no worker waits for ever.

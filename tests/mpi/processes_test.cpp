@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <memory>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "io/temp_folder.h"
 #include "mpi/started.h"
@@ -105,6 +109,38 @@ TEST_P(MpiMembers, MembersSumEveryBucketAndGatherInTheOrderOfRanks) {
       std::vector<float> ones(5, 1);
       member.all_reduce(ones);
       EXPECT_EQ(ones, std::vector<float>(5, static_cast<float>(size)));
+    });
+  }
+}
+
+// Whoever is left may have to apply a step from its own sums, when others have begun the next one.
+TEST_P(MpiMembers, SumsStayUntilTheirOwnerBeginsTheNextStep) {
+  const int local = std::get<0>(GetParam());
+  ThreadTeam team(local);
+  std::vector<std::unique_ptr<Group>> members;
+  for (int i = 0; i < local; ++i) members.push_back(processes().join(team.member(i)));
+  const int size = local * processes().size();
+  const auto sum = static_cast<float>(size * (size + 1) / 2);
+  const bool behind = processes().rank() + 1 == processes().size();
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < local; ++i) {
+    threads.emplace_back([&, i] {
+      constexpr size_t kCount = 100'003;
+      Group& member = *members[static_cast<size_t>(i)];
+      const std::span<std::byte> memory = member.allocate(kCount * sizeof(float));
+      const std::span<float> bucket(reinterpret_cast<float*>(memory.data()), kCount);
+      const auto [begin, end] = member.shard(kCount);
+      const std::span<float> shard = bucket.subspan(begin, end - begin);
+      const auto holds = [&](float value) { return std::ranges::count(shard, value) == std::ssize(shard); };
+      for (const float step : {1.0F, 2.0F}) {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+        while (behind && step > 1 && std::chrono::steady_clock::now() < until) EXPECT_TRUE(holds(sum));
+        std::ranges::fill(bucket, step * static_cast<float>(member.rank() + 1));
+        member.start_reduce_scatter(bucket);
+        member.finish();
+        EXPECT_TRUE(holds(step * sum));
+        member.barrier();
+      }
     });
   }
 }

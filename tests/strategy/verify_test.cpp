@@ -126,6 +126,23 @@ TEST(Verify, FindsAGradientThatIsNotSummed) {
                    "is summed over 'stages'"));
 }
 
+TEST(Verify, FindsAnUpdateBeforeAllHaveTheirSums) {
+  const auto moved = [](const ScheduledAction& what, std::ptrdiff_t by) {
+    return [=](Program& program) {
+      for (WorkerProgram& kind : program.kinds) {
+        const auto at = std::ranges::find(kind.schedule, what);
+        std::iter_swap(at, at + by);
+      }
+    };
+  };
+  EXPECT_TRUE(says(found(mirrored(), moved(action::update_shard(), -2)),
+                   "does 'update_shard' before all workers have their sums"));
+  EXPECT_TRUE(says(found(mirrored(), moved(action::finish_exchange(), 1)),
+                   "does 'finish_exchange' after all workers have their sums"));
+  EXPECT_TRUE(says(found(grid(), moved(action::update_shard(), -2)),
+                   "does 'update_shard' before all workers have their sums"));
+}
+
 TEST(Verify, FindsWorkersThatNeitherSumNorAverage) {
   const auto local_sgd = [] { return rewritten("local_sgd", {{"warmup_steps", int64_t{5}}}, 3); };
   EXPECT_TRUE(
