@@ -25,15 +25,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What all processes of a group must have said alike.
-std::string described(int processes) { return fmt::format("a group of {} processes of Python", processes); }
-
 std::unique_ptr<ProcessLinks> meet(const std::string& address, int processes, const PeerOptions& options,
                                    double patience_seconds) {
   std::unique_ptr<PeerMeeting> meeting;
   std::string cannot_listen;
   try {
-    meeting = std::make_unique<PeerMeeting>(address, processes, described(processes), options);
+    meeting = std::make_unique<PeerMeeting>(address, processes, "", options);
   } catch (const Error& error) {
     cannot_listen = error.what();
   }
@@ -43,15 +40,12 @@ std::unique_ptr<ProcessLinks> meet(const std::string& address, int processes, co
     });
   std::optional<JoinedPeers> joined;
   try {
-    joined = join_peers(address, patience_seconds, options);
+    joined = join_peers(address, processes, patience_seconds, options);
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::user) throw;
     throw run_error("{}; and this process cannot be the first: {}", error.what(), cannot_listen);
   }
-  if (!joined) throw user_error("the process of telar at {} does not wait for a group of Python", address);
-  if (joined->description != described(processes))
-    throw user_error("the first process, at {}, waits for {}, and this one for {}", address,
-                     joined->description, described(processes));
+  if (!joined) throw user_error("the process of telar at {} does not wait for a group", address);
   return std::move(joined->links);
 }
 
@@ -61,7 +55,8 @@ PythonGroup::PythonGroup(const std::string& address, int processes, const Securi
                          double patience_seconds) {
   if (processes < 2) throw user_error("a group has at least 2 processes, not {}", processes);
   std::stop_source stop;
-  const PeerOptions options{.security = security, .stop = stop.get_token(), .say = {}};
+  const PeerOptions options{
+      .purpose = "telar.join", .security = security, .stop = stop.get_token(), .say = {}};
   auto links =
       std::async(std::launch::async, [&] { return meet(address, processes, options, patience_seconds); });
   const auto come = [&] {

@@ -2,6 +2,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "python/native/bindings.h"
 #include "python/native/values.h"
 #include "telar/core/error.h"
@@ -38,6 +40,14 @@ NB_MODULE(_native, module) {
         return telar::make_strategy(name, telar::python::attributes_of(options)).workers().count;
       },
       "The number of workers of a strategy with these options.");
+  module.def(
+      "parts",
+      [](const std::string& name, const nb::dict& options, int64_t processes) {
+        const telar::Workers workers =
+            telar::make_strategy(name, telar::python::attributes_of(options)).workers();
+        return workers.of_all_processes ? std::min(workers.shares, processes) : processes;
+      },
+      "The number of different parts into which the processes of a group divide a batch.");
   module.def(
       "trains_alone",
       [](const std::string& name, const nb::dict& options) {

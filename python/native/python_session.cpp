@@ -3,10 +3,12 @@
 #include <nanobind/stl/string_view.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/data/assignment.h"
 #include "telar/observe/process.h"
 #include "telar/strategy/server_side.h"
 
@@ -25,8 +27,15 @@ void require_form(const BatchTensor& input, const AnyArray& array) {
                      input.name, name_of(input.dtype), input.shape.str(), array.dtype().bits, shape.str());
 }
 
-int64_t workers_of(const StrategyType& type, const Attributes& given) {
-  return make_strategy(type.name, given).workers().count;
+/// In each process.
+int64_t workers_of(const StrategyType& type, const Attributes& given, const Processes* processes) {
+  const Workers workers = make_strategy(type.name, given).workers();
+  if (processes == nullptr || !workers.of_all_processes) return workers.count;
+  if (workers.count % processes->size() != 0)
+    throw user_error(
+        "the strategy {} has {} workers in all processes together, which {} processes cannot divide equally",
+        type.name, workers.count, processes->size());
+  return workers.count / processes->size();
 }
 
 Cluster cluster_of(const StrategyType& type, int64_t workers, int threads, int servers,
@@ -48,25 +57,20 @@ PythonSession::PythonSession(const PythonModel& model, const StepOptions& option
     : external_(model.external()),
       processes_(std::move(processes)),
       has_servers_(type.uses_servers),
-      workers_(workers_of(type, given)),
+      workers_(workers_of(type, given, processes_.get())),
       seed_(seed),
       cluster_(cluster_of(type, workers_, threads, servers, processes_.get())) {
   if (external_ != nullptr && usual_workers(type).of_all_processes)
     throw user_error(
         "the strategy {} divides the layers of a model, which Telar cannot do when PyTorch computes them; choose one whose workers share batches",
         type.name);
-  if (processes_ != nullptr && (type.uses_servers || usual_workers(type).of_all_processes))
-    throw user_error(
-        "the strategy {} is not for the processes of a group, each of which gives a part of the batch; choose mirrored",
-        type.name);
+  if (processes_ != nullptr && type.uses_servers)
+    throw user_error("the strategy {} is not for a group, whose processes make each step together",
+                     type.name);
   if (servers < 1) throw user_error("the number of servers is {}; it must be at least 1", servers);
   program_ = make_strategy(type.name, given).rewrite(make_training_step(model.model(), options), cluster_);
   session_ = std::make_unique<Session>(has_servers_ ? coordinator_program(program_) : program_, cluster_,
                                        SessionOptions{.seed = seed, .processes = processes_.get()});
-  if (session_->state_is_divided())
-    throw user_error(
-        "the strategy {} divides parameters or state among the processes of a group, and Python reads them in each; choose mirrored, or train a job with `telar train JOB --workers N`",
-        type.name);
   inputs_ = session_->inputs();
   limits_ = index_limits(model.graphs());
 }
@@ -104,6 +108,37 @@ BatchView PythonSession::batch_of(const nb::dict& arrays, const std::optional<Id
   std::iota(ids_.begin(), ids_.end(), 0);
   batch.sample = ids_.data();
   return batch;
+}
+
+bool PythonSession::repeats_samples() const {
+  return processes_ != nullptr && shares_of(program_) < processes_->size();
+}
+
+PlaceInBatch PythonSession::place_in_batch(const std::vector<int64_t>& sizes,
+                                           const std::vector<std::string>& checksums) const {
+  const auto share = [&](size_t rank) { return shares_of(program_, static_cast<int64_t>(rank)); };
+  const auto own = static_cast<size_t>(processes_->rank());
+  std::map<int64_t, size_t> first;  // the lowest rank of each share
+  PlaceInBatch place;
+  for (size_t rank = 0; rank < sizes.size(); ++rank) {
+    const auto [known, is_new] = first.try_emplace(share(rank).begin, rank);
+    if (checksums[rank] != checksums[known->second] || sizes[rank] != sizes[known->second])
+      throw user_error(
+          "ranks {} and {} compute the same samples with the strategy {}, but they were given different ones",
+          known->second, rank, program_.strategy);
+    if (!is_new) continue;
+    place.all += sizes[rank];
+    if (share(rank).begin < share(own).begin) place.before += sizes[rank];
+  }
+  // Workers that compute a batch together know each other's samples by their number.
+  for (size_t rank = 0; !program_.batch_group.empty() && rank < sizes.size(); ++rank) {
+    const Part part{share(rank).begin, share(rank).end, share(rank).of, program_.least.part};
+    const int64_t expected = part.last(place.all) - part.first(place.all);
+    if (sizes[rank] != expected)
+      throw user_error("rank {} gives {} of {} samples; with the strategy {} it must be {}", rank,
+                       sizes[rank], place.all, program_.strategy, expected);
+  }
+  return place;
 }
 
 /// Throws Error (user) for tokens or labels that the model does not know.

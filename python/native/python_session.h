@@ -17,6 +17,12 @@
 
 namespace telar::python {
 
+/// Where a process's part of a batch is among those of all processes of a group.
+struct PlaceInBatch {
+  int64_t before = 0;  ///< samples before it
+  int64_t all = 0;     ///< of the batch
+};
+
 /// A session, and which inputs it takes. With a strategy that has servers it is the coordinator's session: it
 /// has the state, evaluates and predicts, and workers make the steps (python/native/epochs.h).
 class PythonSession {
@@ -45,6 +51,13 @@ class PythonSession {
   /// samples are 0, 1, …: a model may draw random numbers by sample in evaluation, too. Throws Error (user)
   /// for arrays of another form, and for indices that the model does not know.
   BatchView batch_of(const nanobind::dict& arrays, const std::optional<IdArray>& samples);
+
+  /// Whether some processes of the group compute the same samples, as the stages of a pipeline do.
+  bool repeats_samples() const;
+  /// `sizes`, `checksums`: of what each process gives of a batch, in rank order. Throws Error (user) in all
+  /// processes if it cannot be trained on so.
+  PlaceInBatch place_in_batch(const std::vector<int64_t>& sizes,
+                              const std::vector<std::string>& checksums) const;
 
   /// The number of updates by which the parameters came to what they are; the servers' next one has the
   /// number after it.

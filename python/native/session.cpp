@@ -72,15 +72,17 @@ nb::list profile(PythonSession& session, const nb::dict& arrays, const IdArray& 
 }
 
 std::vector<double> evaluate(PythonSession& session, const nb::dict& arrays,
-                             const std::optional<IdArray>& samples) {
-  const BatchView batch = session.batch_of(arrays, samples);
+                             const std::optional<IdArray>& samples, int64_t all) {
+  BatchView batch = session.batch_of(arrays, samples);
+  batch.all = all;
   const nb::gil_scoped_release others_may_run;
   return session.session().evaluate(batch);
 }
 
 nb::ndarray<nb::numpy, float> predict(PythonSession& session, const nb::dict& arrays,
-                                      const std::optional<IdArray>& samples) {
-  const BatchView batch = session.batch_of(arrays, samples);
+                                      const std::optional<IdArray>& samples, int64_t all) {
+  BatchView batch = session.batch_of(arrays, samples);
+  batch.all = all;
   std::vector<float> prediction = [&] {
     const nb::gil_scoped_release others_may_run;
     return session.session().predict(batch);
@@ -110,6 +112,10 @@ nb::ndarray<nb::numpy, float> read_state(const PythonSession& session, const std
                                          const std::string& slot) {
   const StateName name(parameter, slot);
   return to_numpy(session.session().read_state(name), session.session().state_shape(name));
+}
+
+bool is_divided(const PythonSession& session, const std::string& parameter, const std::string& slot) {
+  return session.session().is_divided(StateName(parameter, slot));
 }
 
 void write_state(PythonSession& session, const std::string& parameter, const std::string& slot,
@@ -149,15 +155,29 @@ void bind_session(nb::module_& module) {
           "Makes one step. inputs: arrays by name; samples: the ids of the samples, i64; divisor: by what the "
           "gradient sum is divided, 0: the number of samples; all: the samples of all processes. Returns the sums of the metrics, and False if a "
           "number was not finite.")
+      .def_prop_ro("repeats_samples", &PythonSession::repeats_samples,
+                   "Whether some processes of a group compute the same samples.")
+      .def(
+          "place_in_batch",
+          [](const PythonSession& session, const std::vector<int64_t>& sizes,
+             const std::vector<std::string>& checksums) {
+            const PlaceInBatch place = session.place_in_batch(sizes, checksums);
+            return std::pair(place.before, place.all);
+          },
+          nb::arg("sizes"), nb::arg("checksums"),
+          "The samples of a batch before this process's part, and those of all. Of the parts of all processes, in "
+          "rank order.")
       .def("profile", &profile, nb::arg("inputs"), nb::arg("samples"),
            "(operation, layer, seconds) of each operation of a training step on the first worker.")
       .def(
-          "evaluate", &evaluate, nb::arg("inputs"), nb::arg("samples") = std::nullopt,
+          "evaluate", &evaluate, nb::arg("inputs"), nb::arg("samples") = std::nullopt, nb::arg("all") = 0,
           "The sums of the metrics in evaluation mode. samples: ids of the samples, by which random numbers are "
-          "drawn; 0, 1, ... by default.")
-      .def("predict", &predict, nb::arg("inputs"), nb::arg("samples") = std::nullopt,
+          "drawn; 0, 1, ... by default; all: the samples of all processes.")
+      .def("predict", &predict, nb::arg("inputs"), nb::arg("samples") = std::nullopt, nb::arg("all") = 0,
            "The predictions in evaluation mode, a NumPy array.")
       .def("read_state", &read_state, nb::arg("parameter"), nb::arg("slot") = "")
+      .def("is_divided", &is_divided, nb::arg("parameter"), nb::arg("slot") = "",
+           "Whether a tensor is divided among the processes of a group, which then all call read_state.")
       .def("write_state", &write_state, nb::arg("parameter"), nb::arg("slot"), nb::arg("values"))
       .def("read_gradient", &read_gradient, "The sum of the last step's gradient over its samples.")
       .def_prop_ro("inputs", &inputs_of, "(name, element type, shape of a sample) of each input.")

@@ -51,9 +51,9 @@ class PeerGroup::Impl {
     const bool here = start.coordinate.empty();
     if (here && security.token.empty())
       security.token = fmt::format("{:016x}{:016x}", random_id(), random_id());
-    PeerMeeting meeting(here ? "127.0.0.1:0" : start.coordinate, static_cast<int>(start.workers),
-                        start.description,
-                        {.security = security, .stop = {}, .say = here ? nullptr : start.say});
+    PeerMeeting meeting(
+        here ? "127.0.0.1:0" : start.coordinate, static_cast<int>(start.workers), start.description,
+        {.purpose = kTrainPurpose, .security = security, .stop = {}, .say = here ? nullptr : start.say});
     if (!start.address_file.empty()) write_file(start.address_file, meeting.address() + "\n");
     if (!here && start.say)
       start.say(fmt::format("waiting for {} other process{}: telar work --join {}", start.workers - 1,

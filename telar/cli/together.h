@@ -14,6 +14,9 @@ namespace telar::cli {
 /// join, reports the error and exits.
 std::unique_ptr<Processes> join_together();
 
+/// Of groups of processes that train a job (PeerOptions).
+inline constexpr char kTrainPurpose[] = "telar train";
+
 /// How a run gets processes without MPI.
 struct PeerStart {
   int64_t workers = 2;       ///< processes, with this one

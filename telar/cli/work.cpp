@@ -43,9 +43,11 @@ int work(const WorkArguments& arguments) {
   options.patience_seconds = arguments.wait;
   options.stop = end.token();
   options.say = [&log](const std::string& text) { log.line(text); };
-  if (std::optional<JoinedPeers> joined =
-          join_peers(options.coordinator, options.patience_seconds,
-                     {.security = options.security, .stop = options.stop, .say = options.say})) {
+  if (std::optional<JoinedPeers> joined = join_peers(options.coordinator, 0, options.patience_seconds,
+                                                     {.purpose = kTrainPurpose,
+                                                      .security = options.security,
+                                                      .stop = options.stop,
+                                                      .say = options.say})) {
     const SharedTask task = shared_task_from_json(joined->description);
     LinkedProcesses processes(std::move(joined->links));
     // A process that is stopped would outlive a run that has failed.

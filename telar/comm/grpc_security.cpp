@@ -183,9 +183,9 @@ std::string SecureServerBuilder::address() const { return address_.text(); }
 SecureServer::SecureServer(std::unique_ptr<grpc::Server> server, std::unique_ptr<Door> door)
     : server_(std::move(server)), door_(std::move(door)) {}
 
-void SecureServer::shutdown() {
+void SecureServer::shutdown(std::chrono::milliseconds patience) {
   door_.reset();
-  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Shutdown(std::chrono::system_clock::now() + patience);
 }
 
 void SecureServer::wait() { server_->Wait(); }

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,7 +26,7 @@ class SecureServer {
  public:
   SecureServer(std::unique_ptr<grpc::Server> server, std::unique_ptr<Door> door);
   /// Ends all connections.
-  void shutdown();
+  void shutdown(std::chrono::milliseconds patience = {});
   /// After shutdown(): waits until all calls have ended.
   void wait();
 

@@ -624,6 +624,11 @@ bool Session::state_is_divided() const {
   return impl_->options_.processes != nullptr &&
          (!impl_->owners_.empty() || impl_->updates_parts() || trains_alone(program()));
 }
+bool Session::is_divided(const StateName& name) const {
+  if (!state_is_divided()) return false;
+  return trains_alone(program()) || impl_->owners_.contains(name.parameter) ||
+         (!name.is_parameter() && impl_->updates_parts());
+}
 Shape Session::state_shape(const StateName& name) const { return telar::state_shape(program(), name); }
 std::vector<StateName> Session::states_of_workers() const {
   std::vector<StateName> names;

@@ -149,6 +149,8 @@ class Session {
   /// Whether tensors of the state, or what their means are of, are divided among processes. Then all of them
   /// call read_state and read_gradient, in the same order.
   bool state_is_divided() const;
+  /// The same of one tensor: whether all processes must call read_state for it.
+  bool is_divided(const StateName& name) const;
   /// Canonical shape and values of a state tensor. Throws Error (run) for an unknown name.
   Shape state_shape(const StateName& name) const;
   std::vector<float> read_state(const StateName& name) const;

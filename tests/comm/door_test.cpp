@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <future>
+#include <optional>
 
 #include "comm/relay.h"
 #include "members_support.h"
@@ -14,6 +17,8 @@
 #include "support/sanitizers.h"
 #include "telar/comm/door.h"
 #include "telar/comm/greeting.h"
+#include "telar/comm/linked/linked_processes.h"
+#include "telar/comm/peers/peer_links.h"
 
 namespace telar {
 namespace {
@@ -215,6 +220,31 @@ TEST_F(DoorTest, AThousandStrangersDoNotMakeACoordinatorGrowNorKeepMembersOut) {
   expect_crowd_held_off(crowd, growth(kCrowdSeconds));
   const Membership late(own);
   EXPECT_GE(late.id(), 1U);
+}
+
+// The same doors: 2 s show that peers have no others.
+TEST_F(DoorTest, AThousandStrangersDoNotMakeAGroupOfPeersGrowNorKeepMembersOut) {
+  const PeerOptions options{.security = {.token = kDoorToken}};
+  const auto meet = [&](const std::function<void(const std::string& address)>& before) {
+    PeerMeeting meeting("127.0.0.1:0", 2, "", options);
+    before(meeting.address());
+    auto other = std::async(std::launch::async, [&, address = meeting.address()] {
+      LinkedProcesses processes(std::move(join_peers(address, 2, 20, options)->links));
+      EXPECT_TRUE(processes.any(false));
+    });
+    LinkedProcesses processes(meeting.wait());
+    EXPECT_TRUE(processes.any(true));
+  };
+  meet([](const std::string&) {});
+  std::optional<Crowd> crowd;
+  meet([&](const std::string& address) {
+    crowd.emplace(address, kCrowd);
+    const size_t grown = growth(2);
+    if (!test::kSanitized) {
+      EXPECT_LE(grown, 20 * kMebibyte);
+    }
+    EXPECT_GT(crowd->closed(), kCrowd / 2);
+  });
 }
 
 /// A Door without a server.

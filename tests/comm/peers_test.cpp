@@ -148,7 +148,7 @@ class Peers : public testing::Test {
     std::vector<std::jthread> others;
     for (int i = 1; i < count; ++i)
       others.emplace_back([&] {
-        JoinedPeers joined = join_peers(meeting.address(), 20, {.security = security_}).value();
+        JoinedPeers joined = join_peers(meeting.address(), 0, 20, {.security = security_}).value();
         EXPECT_EQ(joined.description, "the job");
         LinkedProcesses processes(std::move(joined.links));
         work(processes);
@@ -264,14 +264,18 @@ class Stranger {
   Stranger(const std::string& address, const Security& security)
       : security_(security), channel_(secure_channel(address, security, 8 << 20)) {}
 
-  peers::Introduction join() {
+  /// Of somebody who has heard no more of a process than its greeting.
+  void forget_token() { security_.token.clear(); }
+
+  peers::Introduction join(grpc::StatusCode expected = grpc::StatusCode::OK) {
     grpc::ClientContext context;
     introduce(context, security_);
     peers::Arrival arrival = own_arrival();
     arrival.set_name("stranger:1");
     arrival.set_port(1);
     peers::Introduction introduction;
-    EXPECT_TRUE(peers::Meeting::NewStub(channel_)->Join(&context, arrival, &introduction).ok());
+    const grpc::Status status = peers::Meeting::NewStub(channel_)->Join(&context, arrival, &introduction);
+    EXPECT_EQ(status.error_code(), expected) << status.error_message();
     return introduction;
   }
 
@@ -285,7 +289,7 @@ class Stranger {
     const grpc::Slice slice(sent.data(), sent.size());
     if (!sent.empty()) stream->Write(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions());
     grpc::ByteBuffer answer;
-    while (stream->Read(&answer)) {
+    for (int words = 2; words > 0 && stream->Read(&answer); --words) {  // the welcome and the last ones
     }
     stream->WritesDone();
     return stream->Finish();
@@ -299,7 +303,8 @@ class Stranger {
 TEST_F(Peers, WhoIsOfAnotherGroupIsRefusedAndTheRunGoesOn) {
   PeerMeeting meeting("127.0.0.1:0", 2, "", {.security = security_});
   std::jthread other([&] {
-    LinkedProcesses processes(std::move(join_peers(meeting.address(), 20, {.security = security_})->links));
+    LinkedProcesses processes(
+        std::move(join_peers(meeting.address(), 0, 20, {.security = security_})->links));
     for (int i = 0; i < 3; ++i) processes.any(false);
   });
   LinkedProcesses processes(meeting.wait());
@@ -313,6 +318,65 @@ TEST_F(Peers, WhoIsOfAnotherGroupIsRefusedAndTheRunGoesOn) {
   Stranger late(meeting.address(), {.token = "0123456789abcdef9999"});
   EXPECT_FALSE(late.exchange("", "1", {}).ok());
   for (int i = 0; i < 3; ++i) processes.any(false);
+}
+
+// The greeting, the secret of an earlier group, and all that a member of this one has said.
+TEST_F(Peers, WhatWasHeardOfAnotherConnectionOpensNone) {
+  std::string earlier;
+  for (const bool first : {true, false}) {
+    PeerMeeting meeting("127.0.0.1:0", 2, "", {.security = security_});
+    Stranger greeted(meeting.address(), security_);
+    greeted.forget_token();
+    greeted.join(grpc::StatusCode::UNAUTHENTICATED);
+    std::promise<std::string> group;
+    std::jthread member([&] {
+      Stranger stranger(meeting.address(), security_);
+      const std::string own = stranger.join().group();
+      group.set_value(own);
+      stranger.exchange(own, "1", {});
+    });
+    const std::unique_ptr<ProcessLinks> links = meeting.wait();
+    const std::string own = group.get_future().get();
+    const auto refused = [&](const std::string& of, grpc::StatusCode code, const std::string& why) {
+      const grpc::Status status = Stranger(meeting.address(), security_).exchange(of, "1", {});
+      EXPECT_EQ(status.error_code(), code);
+      EXPECT_EQ(status.error_message(), why);
+    };
+    refused(own, grpc::StatusCode::PERMISSION_DENIED, "a process of this rank is connected already");
+    if (!first)
+      refused(earlier, grpc::StatusCode::PERMISSION_DENIED, "it belongs to another group of processes");
+    EXPECT_EQ(greeted.exchange(own, "1", {}).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_NO_THROW(links->check());
+    earlier = own;
+  }
+}
+
+// Otherwise one that expects 2 would be the second of 3, and wait with the first one for a third.
+TEST_F(Peers, WhoeverExpectsAnotherGroupIsRefusedInAllProcesses) {
+  const auto expect_refusal = [&](const std::string& purpose, int processes, const std::string& expects) {
+    Sentences said;
+    auto meeting = std::make_unique<PeerMeeting>(
+        "127.0.0.1:0", 3, "", PeerOptions{.purpose = "a test", .security = security_, .say = said.writer()});
+    const std::string address = meeting->address();
+    const auto join = [&](const std::string& of, int size) {
+      return std::async(std::launch::async, [=, this] {
+        return sentence_of([&] { join_peers(address, size, 20, {.purpose = of, .security = security_}); });
+      });
+    };
+    auto waiting = join("a test", 3);
+    ASSERT_TRUE(said.wait_for("has joined (2 of 3 processes)"));
+    auto other = join(purpose, processes);
+    const std::string first = sentence_of([&] { meeting->wait(); });
+    meeting.reset();
+    EXPECT_TRUE(says(first, fmt::format(" expects {}, and the first process, ", expects)));
+    EXPECT_TRUE(first.ends_with(", waits for a group of 3 processes of a test")) << first;
+    const std::string refused = fmt::format("The coordinator {} refused: {}", address, first);
+    EXPECT_EQ(other.get(), refused);
+    EXPECT_EQ(waiting.get(), refused);
+  };
+  expect_refusal("a test", 2, "a group of 2 processes of a test");
+  expect_refusal("another", 3, "a group of 3 processes of another");
+  expect_refusal("another", 0, "a group of any number of processes of another");
 }
 
 // A member that sends what no process of telar sends ends the run, with a sentence.
@@ -358,7 +422,7 @@ TEST_F(Peers, WhoHasLeftIsLostOnlyAfterAWhile) {
   PeerMeeting meeting("127.0.0.1:0", 2, "", {.security = security_});
   std::promise<void> over;
   std::jthread other([&] {
-    const JoinedPeers joined = join_peers(meeting.address(), 20, {.security = security_}).value();
+    const JoinedPeers joined = join_peers(meeting.address(), 0, 20, {.security = security_}).value();
     joined.links->leave();
     over.get_future().wait();
   });

@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   const std::string peers = variable("TELAR_TEST_PEERS");
   std::vector<pid_t> others;
   if (const std::string address = variable("TELAR_TEST_JOIN"); !address.empty()) {
-    JoinedPeers others_too = join_peers(address, 20, {}).value();
+    JoinedPeers others_too = join_peers(address, 0, 20, {}).value();
     joined = std::make_unique<LinkedProcesses>(std::move(others_too.links));
   } else if (!peers.empty()) {
     PeerMeeting meeting("127.0.0.1:0", std::stoi(peers), "", {});

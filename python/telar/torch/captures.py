@@ -153,9 +153,9 @@ class Captures:
 
     def _check_one_sample(self, batch):
         """PyTorch's export takes every number of samples for more than one."""
-        self._values.catch_up()
         try:
-            require_equal(self._programs, batch, arrays_of, self._threads)
+            with self._values.left_behind():
+                require_equal(self._programs, batch, arrays_of, self._threads)
         except ValueError:
             pass  # a batch norm has a single value in a channel, which the step refuses
         except Refusal as reason:
@@ -277,7 +277,8 @@ class Captures:
         together = self._group and self._group.native
         if together is not None:
             settings = {"clip_norm": self._clip_norm, "bf16": self._bf16, "seed": self._seed, "strategy": self.strategy, **self.options}
-            size = self._group.capture(self._captured, self.optimizer, settings, size)
+            parts = _native.parts(self.strategy, self.options, together.size)
+            size = self._group.capture(self._captured, self.optimizer, settings, size, parts)
         if self._update is not None:
             self._session = _native.Session(self._captured.model, size, "sgd", {}, self.strategy, self.options, 0.0, self._bf16,
                                             self._threads, self._seed, [], self._servers, together)
@@ -298,7 +299,7 @@ class Captures:
         buffers = dict(self.model.named_buffers())
         counters = [(buffers[name], count) for name, count in self._captured.calls.items()]
         self._values = Following(self._session, moving, fixed, counters, self.optimizer, slots, form is not None and form.name != "sgd",
-                                 self.follow == "every step" or form is None)
+                                 self.follow == "every step" or form is None, self._group and self._group.read)
 
     def _capture(self, batch):
         require_nothing_attached(self.model)

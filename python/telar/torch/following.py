@@ -14,6 +14,7 @@ What is not behind may be written by anybody. So before the next step it is comp
 import contextlib
 import copy
 import gc
+import itertools
 import os
 import threading
 import warnings
@@ -26,6 +27,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from telar.torch.values import Refusal
 
 BEHIND = weakref.WeakSet()  # of Following
+NUMBERS = itertools.count()  # of Following, as they were made
 OWNERS = "_telar_owners"  # an attribute of tensors that tell: what is behind lives as long as one of them
 WORKER = threading.local()  # computes: whether this thread is a worker of a step
 
@@ -85,11 +87,11 @@ def catch_up(with_state=False):
     if getattr(WORKER, "computes", False):
         raise Refusal("the module or the loss reads tensors of the module that is trained, while workers compute with copies of it; let "
                       "the loss take the module that it is given, and choose the strategy single for other references")
-    for one in list(BEHIND):
+    for one in sorted(BEHIND, key=lambda one: one.number):  # the same order in all processes of a group
         one.catch_up(with_state)
 
 
-os.register_at_fork(before=lambda: [one.catch_up(True) for one in list(BEHIND) if not one.is_away])
+os.register_at_fork(before=lambda: [one.catch_up(True) for one in sorted(BEHIND, key=lambda one: one.number) if not one.is_away])
 
 
 def owners_of(tensor):
@@ -131,17 +133,21 @@ class Following:
 
     moving: the tensors that steps change, by their names in the session; fixed: the others; counters: pairs (buffer, how often a
     step counts in it); slots: the optimizer's names of the session's state, by (parameter, slot); counts_steps: whether the
-    optimizer counts steps there, too; at_each_step: whether values are written after each step, whoever reads them.
+    optimizer counts steps there, too; at_each_step: whether values are written after each step, whoever reads them; meet: None, or
+    a function of a sentence, which is called where all processes of a group must read together.
     """
 
-    def __init__(self, session, moving, fixed, counters, optimizer, slots, counts_steps, at_each_step):
-        self.session, self.lock = session, threading.RLock()
+    def __init__(self, session, moving, fixed, counters, optimizer, slots, counts_steps, at_each_step, meet=None):
+        self.session, self.lock, self.number = session, threading.RLock(), next(NUMBERS)
         self.is_away = False  # whether parameter servers have the values
         self._moving, self._fixed = references(moving), references(fixed)
         self._counters = references(dict(enumerate(buffer for buffer, _ in counters)))
         self._counts = [count for _, count in counters]
         self._optimizer, self._slots, self._counts_steps = weakref.ref(optimizer), slots, counts_steps
-        self._at_each_step = at_each_step
+        self._at_each_step, self._meet = at_each_step, meet
+        self._is_divided = any(session.is_divided(name) for name in moving)
+        self._state_is_divided = any(session.is_divided(*name) for name in slots)
+        self.written = {}  # the norms of what was written into the module and the optimizer, for the others of a group
         self._ids = {id(tensor) for tensor in (*moving.values(), *fixed.values())}
         self._steps, self._uncounted = 0, 0  # that the optimizer has made; those that are not in the counters
         self._is_ahead = self._is_watched = False  # whether the session has newer values; whether the module's tensors tell
@@ -219,7 +225,7 @@ class Following:
             if not self._is_watched:
                 for name, tensor in alive(self._moving):
                     if not torch.equal(tensor.detach(), self._kept[name]):
-                        self.session.write_state(name, "", numbers(tensor))
+                        self._write(name, "", tensor)
                         self._kept[name] = tensor.detach().clone()
                 self.take_fixed()
                 self._watch()
@@ -238,13 +244,13 @@ class Following:
             for name, tensor in alive(self._fixed):
                 now = noted(tensor)
                 if now != self._noted[name]:
-                    self.session.write_state(name, "", numbers(tensor))
+                    self._write(name, "", tensor)
                     self._noted[name] = now
 
     def take_all(self):
         """The session takes all that the module and the optimizer have; the module must have been opened."""
         for name, tensor in (*alive(self._moving), *alive(self._fixed)):
-            self.session.write_state(name, "", numbers(tensor))
+            self._write(name, "", tensor)
         self._keep()
         self._note_fixed()
         self._take_state()
@@ -257,6 +263,30 @@ class Following:
         if changed is not None:
             raise Refusal(f"'{changed}' of the module was changed while parameter servers had its value; change it between two epochs")
         self.step_done(step)
+
+    def value(self, name):
+        """The value of a tensor of the session. If it is divided among processes, all read it, and the module has it, too."""
+        if self.session.is_divided(name):
+            self.catch_up()
+            if name in self._moving:
+                return numbers(self._moving[name]())
+        return self.session.read_state(name)
+
+    @contextlib.contextmanager
+    def left_behind(self):
+        """Meanwhile the module is an ordinary one, with the values that it had when it was read last."""
+        was_watched = self._is_watched
+        release(self._telling() if was_watched else [])
+        try:
+            yield
+        finally:
+            let_tell(self._telling() if was_watched else [], self, OF_MODULES)
+
+    def _write(self, name, slot, tensor):
+        array = numbers(tensor)
+        self.session.write_state(name, slot, array)
+        if self._meet is not None:
+            self.written[f"{name}.{slot}" if slot else name] = norm_of(array)
 
     def _watch(self):
         """Lets the module's tensors tell of their use. False if they cannot."""
@@ -278,6 +308,8 @@ class Following:
 
     def _open(self):
         """Gives the module the session's values, and everybody the module."""
+        if self._is_ahead and self._is_divided:
+            self._meet("reads values of the module")
         moving = alive(self._moving)
         release(self._telling())
         with outside_of_modes():
@@ -324,6 +356,8 @@ class Following:
         return True
 
     def _open_state(self):
+        if self._state_is_ahead and self._state_is_divided:
+            self._meet("reads the state of the optimizer")
         found = [(name, slot, tensor()) for name, slot, tensor in self._state if tensor() is not None]
         release([tensor for *_, tensor in found])
         if self._state_is_ahead:
@@ -350,7 +384,7 @@ class Following:
             for (name, slot), key in self._slots.items():
                 tensor = self._moving[name]()
                 found = state.get(tensor, {}).get(key)
-                self.session.write_state(name, slot, numbers(torch.zeros_like(tensor) if found is None else found))
+                self._write(name, slot, torch.zeros_like(tensor) if found is None else found)
 
     def _leave(self):
         if not self.is_behind:
@@ -394,6 +428,10 @@ def read_all(session, tensors):
 def numbers(tensor):
     """A float32 array of at least one axis."""
     return numpy.atleast_1d(tensor.detach().to("cpu", torch.float32).contiguous().numpy())
+
+
+def norm_of(array):
+    return float(numpy.linalg.norm(array.astype("f8")))
 
 
 def noted(tensor):

@@ -46,9 +46,10 @@ class Step(Captures, Checkpointed):
         for what reads their memory past PyTorch.
     engine: what computes the module. "telar" refuses what it cannot train as it is; "torch" is PyTorch itself, in each worker,
         under strategies whose workers share batches; "auto" takes the first, or the second with a warning that says why.
-    group: of telar.join(): processes that train together under the strategy mirrored. Each gives its own part of a batch, as with
-        DistributedDataParallel, and a loss is that of all parts; but parts of any sizes are one batch. All begin with the values of
-        rank 0's module, and make the same calls.
+    group: of telar.join(): processes that train together, by any strategy without parameter servers. Each gives its own part of a
+        batch, as with DistributedDataParallel, and a loss is that of all parts; but parts of any sizes are one batch, and the stages of
+        a pipeline each give the whole batch. All begin with the values of rank 0's module, and make the same calls; where the strategy
+        divides values, they read the module and the optimizer together, too, and each has all values after sync().
     """
 
     def __init__(self, model, /, loss, optimizer, *, strategy="single", threads=0, clip_norm=None, precision="f32",
@@ -125,8 +126,8 @@ class Step(Captures, Checkpointed):
         first = self._samples
         if self._group is not None:
             if is_power_of_two(self._calls):
-                self._group.require_same_values(self._session)
-            before, whole = self._group.step(step, self.optimizer, update, batch)
+                self._require_same_values()
+            before, whole = self._group.step(step, self.optimizer, update, batch, self._values)
             first += before
         samples = numpy.arange(first, first + size)
         with self._values.lock:
@@ -222,8 +223,8 @@ class Step(Captures, Checkpointed):
         if self._captured.no_evaluation:
             raise Refusal(f"the loss cannot be computed in evaluation mode: {self._captured.no_evaluation}")
         ids = self._ids_of_noise(batch)
-        whole = len(batch[0]) if self._group is None else self._group.parts("evaluates a batch", batch)[1]
-        loss = self._computed(batch, lambda arrays: self._session.evaluate(arrays, **ids))[0]
+        whole = len(batch[0]) if self._group is None else self._group.parts("evaluates a batch", batch, self._values)[1]
+        loss = self._computed(batch, lambda arrays: self._session.evaluate(arrays, **ids, all=whole))[0]
         return loss / whole if self._captured.mean else loss
 
     def predict(self, *inputs):
@@ -238,9 +239,8 @@ class Step(Captures, Checkpointed):
         if self._captured.no_prediction:
             raise Refusal(f"the module's output cannot be computed: {self._captured.no_prediction}")
         inputs = placed(inputs, self._given)
-        if self._group is not None:
-            self._group.parts("predicts", inputs)
-        return torch.from_numpy(self._session.predict(self._arrays(inputs), **self._ids_of_noise(inputs)))
+        whole = samples_of(inputs) if self._group is None else self._group.parts("predicts", inputs, self._values)[1]
+        return torch.from_numpy(self._session.predict(self._arrays(inputs), **self._ids_of_noise(inputs), all=whole))
 
     def outputs(self, *batch):
         """The module's output in the step of this batch, before the step: for the accuracy on training samples.
@@ -273,9 +273,12 @@ class Step(Captures, Checkpointed):
             return  # in the last case, the next step captures the module again
         self._require_same_operations()
         if self._group is not None:
-            self._group.require_same_values(self._session)
+            self._require_same_values()
         elif not self._captured.no_evaluation:
             require_unchanged(self._captured, self.model, self._whole_loss(), self._last, self._evaluated(self._last), self._bf16)
+
+    def _require_same_values(self):
+        self._group.require_same_values(self._session, {} if self._update is None else self._captured.tensors)
 
     def _require_same_operations(self):
         if self._recording is not None:
@@ -314,7 +317,7 @@ class Step(Captures, Checkpointed):
             trained = self._names_of_trained()
             return {name: numbers(p).reshape(p.shape).copy() for name, p in self.model.named_parameters() if name in trained}
         held = {name for name, slot in self._session.state_names if not slot}  # without those that no operation uses
-        return {name: self._session.read_state(name) for name in sorted(self._trained & held)}
+        return {name: self._values.value(name) for name in sorted(self._trained & held)}
 
     def save(self, path):
         """Writes the model with its current values to a file: `telar train`, `telar.load`."""
@@ -327,7 +330,7 @@ class Step(Captures, Checkpointed):
         reason = self._captured.no_evaluation or self._captured.no_prediction
         if reason:
             raise Refusal(f"a file has the loss and the module's output in evaluation mode, and there is none: {reason}")
-        values = {name: self._session.read_state(name) for name, _, _ in self._captured.model.parameters}
+        values = {name: self._values.value(name) for name, _, _ in self._captured.model.parameters}
         self._captured.model.write(str(path), values)
 
     def _ids_of_noise(self, batch):

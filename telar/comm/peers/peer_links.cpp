@@ -257,21 +257,19 @@ class PeerLinks final : public ProcessLinks {
 class PeerMeeting::Impl {
  public:
   Impl(const std::string& address, int processes, std::string description, PeerOptions options)
-      : processes_(processes),
-        description_(std::move(description)),
+      : description_(std::move(description)),
         options_(std::move(options)),
-        server_(std::make_unique<PeerServer>(address, options_, true)),
+        server_(std::make_unique<PeerServer>(address, options_, processes)),
         address_(server_->address()) {}
 
   std::string address() const { return address_; }
 
   std::unique_ptr<ProcessLinks> wait(const std::function<void()>& check) {
-    const peers::Introduction introduction = server_->gather(processes_ - 1, description_, check);
+    const peers::Introduction introduction = server_->gather(description_, check);
     return std::make_unique<PeerLinks>(introduction, std::move(server_), options_, check);
   }
 
  private:
-  int processes_;
   std::string description_;
   PeerOptions options_;
   std::unique_ptr<PeerServer> server_;
@@ -287,12 +285,14 @@ std::unique_ptr<ProcessLinks> PeerMeeting::wait(const std::function<void()>& che
   return impl_->wait(check);
 }
 
-std::optional<JoinedPeers> join_peers(const std::string& address, double patience_seconds,
+std::optional<JoinedPeers> join_peers(const std::string& address, int processes, double patience_seconds,
                                       const PeerOptions& options) {
   const bool near = Address::parse(address).loopback();
-  auto server = std::make_unique<PeerServer>(near ? "127.0.0.1:0" : "0.0.0.0:0", options, false);
+  auto server = std::make_unique<PeerServer>(near ? "127.0.0.1:0" : "0.0.0.0:0", options, 0);
   peers::Arrival arrival = own_arrival();
   arrival.set_port(Address::parse(server->address()).port);
+  arrival.set_purpose(options.purpose);
+  arrival.set_processes(static_cast<uint32_t>(processes));
   const std::string who = fmt::format("The coordinator {}", address);
   const auto channel = secure_channel(address, options.security, kMostPeerBytes);
   const auto meeting = peers::Meeting::NewStub(channel);

@@ -21,6 +21,7 @@ namespace telar {
 
 /// One of the processes that join.
 struct PeerOptions {
+  std::string purpose;  ///< of the group, the same in all of its processes: "telar train"
   Security security;
   std::stop_token stop;                         ///< ends the waits for others to join with an Error (run)
   std::function<void(const std::string&)> say;  ///< from any thread; may be empty
@@ -38,6 +39,7 @@ class PeerMeeting {
   /// With the port.
   std::string address() const;
   /// Waits until all processes have come and are connected. `check`: called meanwhile, to throw. Called once.
+  /// Throws Error (user) if one comes that expects another group, Error (run) if it fails.
   std::unique_ptr<ProcessLinks> wait(const std::function<void()>& check = {});
 
  private:
@@ -50,9 +52,10 @@ struct JoinedPeers {
   std::string description;  ///< of rank 0
 };
 
-/// Joins a meeting and waits until all have come. Empty: there is a process of telar, but it holds no
-/// meeting. Throws Error (run) if nobody answers for `patience_seconds`; Error (user) if it is refused.
-std::optional<JoinedPeers> join_peers(const std::string& address, double patience_seconds,
+/// Joins a meeting and waits until all have come. `processes`: how many it expects; 0: any number. Empty:
+/// there is a process of telar, but it holds no meeting. Throws Error (run) if nobody answers for
+/// `patience_seconds`; Error (user) if it is refused.
+std::optional<JoinedPeers> join_peers(const std::string& address, int processes, double patience_seconds,
                                       const PeerOptions& options);
 
 }  // namespace telar

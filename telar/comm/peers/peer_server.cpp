@@ -21,6 +21,14 @@ using namespace std::chrono_literals;
 constexpr auto kLook = 100ms;
 /// How long a connection waits until this process knows its group.
 constexpr auto kUntilIntroduced = 20s;
+/// For the answer to a process that is refused, before the server ends.
+constexpr auto kLastAnswers = 1s;
+
+/// `processes`: 0: any number.
+std::string group_text(uint32_t processes, const std::string& purpose) {
+  return processes == 0 ? fmt::format("a group of any number of processes of {}", purpose)
+                        : fmt::format("a group of {} processes of {}", processes, purpose);
+}
 
 /// The address of a connection's other side, without its port: gRPC writes "ipv4:10.0.0.1:4711" and
 /// "ipv6:%5B::1%5D:4711".
@@ -47,12 +55,13 @@ peers::Arrival own_arrival() {
   return own;
 }
 
-PeerServer::PeerServer(const std::string& address, PeerOptions options, bool meets)
+PeerServer::PeerServer(const std::string& address, PeerOptions options, int processes)
     : options_(std::move(options)),
       messages_(kPeerMessagesMethod, [this](grpc::ServerContext& context,
                                             FrameServerStream& stream) { return accept(context, stream); }),
-      builder_(address, options_.security, kMostPeerBytes) {
-  if (meets) builder_.grpc().RegisterService(this);
+      builder_(address, options_.security, kMostPeerBytes),
+      processes_(processes) {
+  if (processes > 0) builder_.grpc().RegisterService(this);
   builder_.grpc().RegisterService(&messages_);
   server_ = builder_.start(options_.say);
 }
@@ -63,16 +72,15 @@ PeerServer::~PeerServer() {
     over_ = true;
   }
   changed_.notify_all();
-  server_->shutdown();
+  server_->shutdown(refused_.empty() ? 0s : kLastAnswers);
   server_->wait();
 }
 
-peers::Introduction PeerServer::gather(int others, const std::string& description,
-                                       const std::function<void()>& check) {
+peers::Introduction PeerServer::gather(const std::string& description, const std::function<void()>& check) {
   std::unique_lock lock(mutex_);
-  wanted_ = others;
-  while (static_cast<int>(arrived_.size()) < others) {
+  while (static_cast<int>(arrived_.size()) + 1 < processes_) {
     changed_.wait_for(lock, kLook);
+    if (!refused_.empty()) throw user_error("{}", refused_);
     lock.unlock();
     if (options_.stop.stop_requested()) throw run_error("the run was stopped before all processes had come");
     if (check) check();
@@ -121,21 +129,31 @@ grpc::Status PeerServer::Join(grpc::ServerContext* context, const peers::Arrival
     return other.address() == one.address() && other.name() == one.name();
   };
   std::unique_lock lock(mutex_);
-  if (introduced_ || (wanted_ > 0 && static_cast<int>(arrived_.size()) >= wanted_))
+  if (introduced_ || static_cast<int>(arrived_.size()) + 1 >= processes_)
     return {grpc::StatusCode::FAILED_PRECONDITION,
-            fmt::format("the {} processes of this run have come already", wanted_ + 1)};
+            fmt::format("the {} processes of this run have come already", processes_)};
+  const auto processes = static_cast<uint32_t>(processes_);
+  if (arrival->purpose() != options_.purpose ||
+      (arrival->processes() != 0 && arrival->processes() != processes)) {
+    refused_ = fmt::format("{} expects {}, and the first process, {}, waits for {}", one.name(),
+                           group_text(arrival->processes(), printable(arrival->purpose())),
+                           own_arrival().name(), group_text(processes, options_.purpose));
+    changed_.notify_all();
+    return {grpc::StatusCode::FAILED_PRECONDITION, refused_};
+  }
   arrived_.push_back(one);
   if (options_.say)
     options_.say(
-        fmt::format("{} has joined ({} of {} processes)", one.name(), arrived_.size() + 1, wanted_ + 1));
+        fmt::format("{} has joined ({} of {} processes)", one.name(), arrived_.size() + 1, processes_));
   changed_.notify_all();
-  while (!introduced_ && !over_) {
+  while (!introduced_ && !over_ && refused_.empty()) {
     changed_.wait_for(lock, kLook);
     if (introduced_ || !context->IsCancelled()) continue;
     arrived_.erase(std::ranges::find_if(arrived_, is_it));
     if (options_.say) options_.say(fmt::format("{} has left before the run began", one.name()));
     return grpc::Status::CANCELLED;
   }
+  if (!refused_.empty()) return {grpc::StatusCode::FAILED_PRECONDITION, refused_};
   if (!introduced_) return {grpc::StatusCode::ABORTED, "the run has ended before it began"};
   *reply = introduction_;
   const auto& members = introduction_.members();

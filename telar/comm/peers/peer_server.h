@@ -25,8 +25,9 @@ peers::Arrival own_arrival();
 /// Where other processes reach this one. The server of rank 0 also holds the meeting.
 class PeerServer final : public peers::Meeting::Service {
  public:
-  /// Throws Error (user) if listening at `address` is not possible or not safe.
-  PeerServer(const std::string& address, PeerOptions options, bool meets);
+  /// `processes`: of the meeting that it holds; 0: none. Throws Error (user) if listening at `address` is not
+  /// possible or not safe.
+  PeerServer(const std::string& address, PeerOptions options, int processes);
   /// Ends all connections.
   ~PeerServer() override;
   PeerServer(const PeerServer&) = delete;
@@ -34,8 +35,8 @@ class PeerServer final : public peers::Meeting::Service {
 
   std::string address() const { return builder_.address(); }
 
-  /// Waits for so many others. Returns what rank 0 is told: who all are.
-  peers::Introduction gather(int others, const std::string& description, const std::function<void()>& check);
+  /// Waits for the others. Returns what rank 0 is told: who all are. Throws as PeerMeeting::wait().
+  peers::Introduction gather(const std::string& description, const std::function<void()>& check);
 
   /// From now on `serve` is called for each connection, on a thread of its own, until it returns. An empty
   /// one waits until all have returned.
@@ -52,7 +53,8 @@ class PeerServer final : public peers::Meeting::Service {
   SecureServerBuilder builder_;
   std::mutex mutex_;  ///< guards the members below
   std::condition_variable changed_;
-  int wanted_ = 0;  ///< others that are to come
+  int processes_;        ///< of the group
+  std::string refused_;  ///< why there is no group
   std::vector<peers::Introduced> arrived_;
   peers::Introduction introduction_;
   bool introduced_ = false;
