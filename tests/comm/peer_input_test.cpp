@@ -87,6 +87,7 @@ TEST(PeerInput, AWrongIntroductionIsRefusedWithItsReason) {
 TEST(PeerInput, DamagedFramesEndAConnectionWithAReason) {
   damage("peer", "messages", [](const std::vector<uint8_t>& bytes) { fuzz::serve_peer(bytes); });
   fuzz::serve_peer(test::corpus("peer", "messages"));
+  fuzz::serve_peer(test::corpus("peer", "goodbye_too_early"));
   fuzz::serve_peer({});
 }
 

@@ -35,6 +35,17 @@ void PeerInbox::cancel(Lane lane, uint32_t tag, Receive& receive) {
   }
 }
 
+bool PeerInbox::is_waited_for() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(queues_, [](const auto& one) {
+    const auto& [key, queue] = one;
+    return key.first != Lane::watch &&
+           (!queue.waiting.empty() || std::ranges::any_of(queue.messages, [](const Message& message) {
+             return message.receive != nullptr;
+           }));
+  });
+}
+
 /// What has arrived of a message goes to a receive.
 void PeerInbox::give(Message& message, Receive& receive) {
   if (message.size != receive.bytes.size())

@@ -26,6 +26,8 @@ class PeerInbox {
   void start(Lane lane, uint32_t tag, Receive& receive);
   /// Takes back a receive that is not done.
   void cancel(Lane lane, uint32_t tag, Receive& receive);
+  /// Whether a receive is not done, but for those of the watch, which has one until it ends.
+  bool is_waited_for() const;
   /// A part of a message, already checked. Returns whether a receive is done. Throws Error (run) if parts do
   /// not follow each other, or a message has another size than was expected.
   bool take(const PeerFrame& frame, const PeerBytes& bytes);
@@ -47,7 +49,7 @@ class PeerInbox {
   static void give(Message& message, Receive& receive);
   static void finish_front(Queue& queue);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::pair<Lane, uint32_t>, Queue> queues_;
 };
 

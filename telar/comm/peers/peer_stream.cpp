@@ -234,6 +234,7 @@ void PeerStream::receive(Reader& reader) {
         return;
       }
       case PeerFrame::Kind::goodbye: {
+        if (inbox_.is_waited_for()) throw run_error("a goodbye while a message of it is waited for");
         std::unique_lock lock(mutex_);
         last_heard_ = true;
         changed_.wait(lock, [&] { return all_said() || writer_ == nullptr || !cancel_ || over_; });
