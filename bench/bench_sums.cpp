@@ -25,11 +25,12 @@ const Security kSecurity{.token = "0123456789abcdef0123"};
 
 std::unique_ptr<Processes> processes_by(const std::string& meet, int count, const std::string& join) {
   if (!meet.empty()) {
-    PeerMeeting meeting(meet, count, "", {.security = kSecurity});
+    PeerMeeting meeting(meet, count, "", {.purpose = "bench_sums", .security = kSecurity});
     return std::make_unique<LinkedProcesses>(meeting.wait());
   }
   if (!join.empty()) {
-    std::optional<JoinedPeers> joined = join_peers(join, 20, {.security = kSecurity});
+    std::optional<JoinedPeers> joined =
+        join_peers(join, 0, 20, {.purpose = "bench_sums", .security = kSecurity});
     if (!joined) throw user_error("nobody holds a meeting at {}", join);
     return std::make_unique<LinkedProcesses>(std::move(joined->links));
   }

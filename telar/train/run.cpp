@@ -87,7 +87,6 @@ class Run {
     // Before any file is written, because the job may not fit the data.
     const auto session =
         job_session(job_computed_here(), spec, options_.processes, {options_.say, options_.warn});
-    take_given_values(*session);
     job_statistics(job_, session->program(),
                    opened_.data.train == nullptr ? std::nullopt : std::optional(opened_.data.train->size()));
     Trainer trainer(*session, trainer_options(*session));
@@ -131,25 +130,33 @@ class Run {
     return job;
   }
 
-  /// The values with which a new run begins. All processes call it, and need the same file.
-  void take_given_values(Session& session) const {
-    if (job_.model.weights.empty() || options_.resume) return;
-    GivenValues given;
+  struct Taken {
+    std::string notes;
+    std::string digest;  ///< of the file
+  };
+
+  /// Gives this process the values with which the run begins, if the job has some.
+  std::optional<Taken> take_given_values(Session& session) const {
+    if (job_.model.weights.empty()) return std::nullopt;
+    const GivenValues given =
+        given_values(job_.model.weights, parameters_of(job_model(job_, opened_.data.spec())));
+    write_values(given, session);
+    const FileDigest file = digest_of(given.file);
+    return Taken{given.notes, fmt::format("{} {}", file.bytes, file.crc32)};
+  }
+
+  /// The same in all processes, if each has a part of the values.
+  void take_given_parts(Session& session) const {
     std::string digest;
     std::string mistake;
     try {
-      given = given_values(job_.model.weights, parameters_of(job_model(job_, opened_.data.spec())));
-      write_values(given, session);
-      const FileDigest of_file = digest_of(given.file);
-      digest = fmt::format("{} {}", of_file.bytes, of_file.crc32);
+      if (const auto taken = take_given_values(session)) digest = taken->digest;
     } catch (const Error& error) {
       mistake = error.what();
     }
-    if (options_.processes != nullptr) mistake = options_.processes->first_text(mistake);
+    mistake = options_.processes->first_text(mistake);
     if (!mistake.empty()) throw user_error("{}", mistake);
-    if (options_.processes != nullptr)
-      options_.processes->require_same(digest, "the contents of model.weights");
-    if (leads()) say(given.notes);
+    options_.processes->require_same(digest, "the contents of model.weights");
   }
 
   /// A column may name no sample for validation, which the job alone does not tell.
@@ -214,6 +221,8 @@ class Run {
 
   RunSummary lead_in(const RunFolder& folder, Session& session, Trainer& trainer) {
     const auto resumed = options_.resume ? go_on(folder, session, trainer) : std::nullopt;
+    if (!resumed)
+      if (const auto taken = take_given_values(session)) say(taken->notes);
     since_step_ = trainer.state().step;
     const bool finished = resumed && is_finished(folder, job_, trainer.state());
     if (share(session, trainer, finished, resumed ? resumed->checkpoint : fs::path()))
@@ -464,13 +473,12 @@ class Run {
   }
 
   /// Sends rank 0's tensors to all processes. If they are divided among processes, rank 0's session has only
-  /// a part of the checkpoint, so they come from its files; without one, all have initialised their part
-  /// alike.
+  /// a part of the checkpoint, so they come from its files; without one, all initialise their part alike.
   void share_state(Session& session, const fs::path& checkpoint) const {
     const bool divided = session.state_is_divided();
     std::string files = checkpoint.empty() ? "" : "files";
     if (divided) options_.processes->broadcast(files);
-    if (divided && files.empty()) return;
+    if (divided && files.empty()) return take_given_parts(session);
     std::vector<StateName> names = session.state_names();
     if (divided) add_own_states(names, session, checkpoint);
     for (const StateName& name : names) {

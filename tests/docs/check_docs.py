@@ -132,7 +132,8 @@ def keys_of_tables(job_doc):
     text = job_doc.path.read_text(encoding="utf-8")
     keys = set(re.findall(r"^\| `([a-z_]+(?:\.[a-z0-9_]+)+|name|loss)` \|", text, re.MULTILINE))
     keys |= set(re.findall(r"Short form: `([a-z]+): ", text))
-    return keys | {"model", "model.name", "model.options", "model.layers", "model.file", "model.checksum"}
+    return keys | {"model", "model.name", "model.options", "model.layers", "model.file", "model.checksum", "model.weights",
+                   "model.freeze"}
 
 
 def paths_of(value, prefix=""):

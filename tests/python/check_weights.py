@@ -10,6 +10,7 @@ frozen neither moves nor has statistics of the batch; the rest has PyTorch's val
 import copy
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -76,7 +77,11 @@ def telar(*words):
 def trained_by_telar(folder, run, **changes):
     result = telar("train", job(folder, **changes), "--output", str(folder / run), "--quiet")
     assert result.returncode == 0, result.stderr
-    return safetensors.torch.load_file(folder / run / f"checkpoints/step-{STEPS:08d}/model.safetensors")
+    return values_of(folder / run)
+
+
+def values_of(run):
+    return safetensors.torch.load_file(run / f"checkpoints/step-{STEPS:08d}/model.safetensors")
 
 
 def check_equal(given, own, expected):
@@ -145,6 +150,11 @@ def main():
         check_equal(given, trained_by_telar(folder, "single"), expected)
         # As one worker: batch norms of all samples. Pipelines would have micro-batches.
         check_equal(given, trained_by_telar(folder, "servers", strategy={"name": "sync_ps", "workers": 1}), expected)
+        # A run that was killed before its first checkpoint begins again, with the same values.
+        shutil.rmtree(folder / "single/checkpoints")
+        result = telar("train", str(folder / "single"), "--resume", "--quiet")
+        assert result.returncode == 0, result.stderr
+        check_equal(given, values_of(folder / "single"), expected)
         check_refusals(folder, model)
     print("model.weights and model.freeze: as PyTorch")
 
