@@ -18,7 +18,7 @@ void Member::met() { stays(applied_); }
 void Member::stays(int64_t step) {
   if (step <= stays_) return;
   stays_ = step;
-  if (reports()) send(Line{generation_.number, outcomes_.back()});
+  if (reports() && !outcomes_.empty()) send(Line{generation_.number, outcomes_.back()});
 }
 
 void Member::applied(int64_t step) {
