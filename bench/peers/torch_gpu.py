@@ -36,6 +36,7 @@ def adam(parameters):
 WORKLOADS = {
     "mlp32": (torch_models.mlp, (32, 784), adam, False),
     "mlp128": (torch_models.mlp, (128, 784), adam, False),
+    "convnet_b128": (torch_models.convnet, (128, 1, 28, 28), adam, False),
     "resnet34_224_bf16": (lambda: torch_models.ResNet34("7x7"), (256, 3, 224, 224), momentum, True),
     "resnet34_3x3_b128_bf16": (lambda: torch_models.ResNet34("3x3"), (128, 3, 32, 32), momentum, True),
 }

@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
+#include <thread>
 
 #include "cuda/fakes.h"
 
@@ -297,9 +301,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t 
   if (static_cast<int>(data[0]) < 4 - fake().products_that_work) return CUBLAS_STATUS_NOT_SUPPORTED;
   telar::test::count(&telar::test::Fake::products);
   // The descriptors may be destroyed or changed before the stream runs this work.
+  // A fault for a rehearsal of tests/gpu/folder/check.
+  const char* fault = std::getenv("TELAR_FAKE_PRODUCTS");  // NOLINT(concurrency-mt-unsafe): no thread sets it
+  const std::string_view how = fault != nullptr ? fault : "";
   telar::test::on_stream(stream, [=, product = product, left = left, right = right, result = result] {
+    while (how == "hang") std::this_thread::sleep_for(std::chrono::seconds(1));
     if (bytes > 0) std::memset(workspace, 0xff, bytes);
     multiply(product, left, a, right, b, kept, result, d);
+    if (how == "wrong") std::memset(d, 0x40, result.type == CUDA_R_16BF ? 2 : 4);  // the first element is 3
   });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -10,6 +10,7 @@
 #include "cuda/run_loop.h"
 #include "ops/run_graph.h"
 #include "telar/core/buffer.h"
+#include "telar/device/cuda/loops/walk.h"
 
 namespace telar::test {
 
@@ -149,5 +150,20 @@ TEST_P(PoolingLoops, KeepANaN) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, PoolingLoops, ::testing::Range<size_t>(0, 2 * poolings().size()));
+
+TEST(CudaDivisor, DividesAsAProcessorDoes) {
+  std::vector<int32_t> divisors{1, 3, 5, 7, 10, 641, 715827883, INT32_MAX - 1, INT32_MAX};
+  for (int32_t power = 1; power < 31; ++power)
+    for (const int32_t near : {-1, 0, 1}) divisors.push_back((int32_t{1} << power) + near);
+  for (const int32_t divisor : divisors) {
+    const cuda::Divisor<int32_t> by(divisor);
+    for (int64_t multiple = divisor; multiple <= INT32_MAX; multiple = multiple * 3 + divisor)
+      for (const int64_t near : {multiple - 1, multiple, std::min<int64_t>(multiple + 1, INT32_MAX)})
+        EXPECT_EQ(static_cast<int32_t>(near) / by, near / divisor) << near << " / " << divisor;
+    for (const int32_t number : {0, 1, 2, INT32_MAX - 1, INT32_MAX})
+      EXPECT_EQ(number / by, number / divisor) << number << " / " << divisor;
+  }
+  EXPECT_EQ((int64_t{1} << 40) / cuda::Divisor<int64_t>(3), (int64_t{1} << 40) / 3);
+}
 
 }  // namespace telar::test

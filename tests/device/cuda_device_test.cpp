@@ -60,7 +60,10 @@ TEST_F(CudaDevice, ThatHasTooLittleMemorySaysHowMuchWasWanted) {
   const Graph graph = builder.build();
   const std::unique_ptr<Device> device = make_cuda_device(0);
   const auto executable = device->compile(graph, {});
-  test::expect_error([&] { executable->bind(ArenaLayout::pack({}), {}); },
+  const std::unique_ptr<Memory> memory = device->allocate(executable->activation_bytes());
+  Bindings bindings;
+  bindings.activations = {memory->data(), memory->size()};
+  test::expect_error([&] { executable->bind(ArenaLayout::pack({}), bindings); },
                      {"not enough memory", "4194304.0 MiB"}, Error::Kind::run);
 }
 

@@ -1,8 +1,14 @@
 #include "support/paths.h"
 
+#include <cstdlib>
+
 namespace telar::test {
 
-std::string fixtures() { return TELAR_SOURCES "/tests/fixtures"; }
+std::string fixtures() {
+  const char* carried =
+      std::getenv("TELAR_TEST_FIXTURES");  // NOLINT(concurrency-mt-unsafe): no thread sets it
+  return carried != nullptr ? carried : TELAR_SOURCES "/tests/fixtures";
+}
 std::string weave_corpus() { return TELAR_SOURCES "/tests/weave/corpus"; }
 std::string fuzz_corpus() { return TELAR_SOURCES "/fuzz/corpus"; }
 std::string scripts() { return TELAR_SOURCES "/scripts"; }

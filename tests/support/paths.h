@@ -6,7 +6,7 @@
 /// object is the same in each checkout, so that a compiler's cache serves them all. Without a final slash.
 namespace telar::test {
 
-std::string fixtures();          ///< tests/fixtures
+std::string fixtures();          ///< tests/fixtures, or the folder TELAR_TEST_FIXTURES of the environment
 std::string weave_corpus();      ///< tests/weave/corpus
 std::string fuzz_corpus();       ///< fuzz/corpus
 std::string scripts();           ///< scripts

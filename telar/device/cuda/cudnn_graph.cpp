@@ -3,8 +3,12 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <exception>
 #include <set>
+#include <thread>
 #include <utility>
 
 namespace telar::cuda {
@@ -46,35 +50,37 @@ bool permits(cudnnBackendBehaviorNote_t note) {
          note != CUDNN_BEHAVIOR_NOTE_REQUIRES_BIAS_INT8x32_REORDER;
 }
 
-struct Notes {
+/// What cuDNN says of an engine.
+struct Engine {
+  int64_t index;
   std::vector<cudnnBackendNumericalNote_t> numerical;
   std::vector<cudnnBackendBehaviorNote_t> behaviour;
 };
 
-Notes notes_of(const Descriptor& configuration) {
+Engine engine_of(const Descriptor& configuration) {
   const auto engine =
       configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
-  return {engine.at(0).values<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, kMostNotes),
+  return {engine.at(0).values<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1).at(0),
+          engine.at(0).values<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, kMostNotes),
           engine.at(0).values<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, kMostNotes)};
 }
 
-bool permits(const EngineRules& rules, const Notes& notes) {
-  return std::all_of(notes.numerical.begin(), notes.numerical.end(),
+bool permits(const EngineRules& rules, const Engine& engine) {
+  return std::find(rules.unnoted.begin(), rules.unnoted.end(), engine.index) == rules.unnoted.end() &&
+         std::all_of(engine.numerical.begin(), engine.numerical.end(),
                      [&](auto note) { return permits(rules, note); }) &&
-         std::all_of(notes.behaviour.begin(), notes.behaviour.end(), [](auto note) { return permits(note); });
+         std::all_of(engine.behaviour.begin(), engine.behaviour.end(),
+                     [](auto note) { return permits(note); });
 }
 
-bool is_compiled(const Notes& notes) {
-  return std::find(notes.behaviour.begin(), notes.behaviour.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) !=
-         notes.behaviour.end();
+bool is_compiled(const Engine& engine) {
+  return std::find(engine.behaviour.begin(), engine.behaviour.end(),
+                   CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != engine.behaviour.end();
 }
 
 /// The name of an engine with its settings: "engine 34, 2=5, 13=0".
-std::string name_of(const Descriptor& configuration) {
-  const auto engine =
-      configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
-  std::string name =
-      fmt::format("engine {}", engine.at(0).values<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1).at(0));
+std::string name_of(const Engine& engine, const Descriptor& configuration) {
+  std::string name = fmt::format("engine {}", engine.index);
   for (const Descriptor& knob : configuration.descriptors(
            CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
     const auto type = knob.values<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, 1).at(0);
@@ -85,7 +91,7 @@ std::string name_of(const Descriptor& configuration) {
 }
 
 /// The engine configurations that cuDNN proposes for a graph, the most promising first.
-std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
+std::vector<Descriptor> configurations(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
@@ -107,6 +113,28 @@ Descriptor pointwise_operation(cudnnPointwiseMode_t mode) {
   Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise);
   return operation;
+}
+
+/// Calls work(i) for every i, on as many threads as there are cores. Throws the first error.
+template <typename Work>
+void on_threads(size_t count, const Work& work) {
+  std::atomic<size_t> next = 0;
+  std::vector<std::exception_ptr> errors(
+      std::min<size_t>(count, std::max(1U, std::thread::hardware_concurrency())));
+  {
+    std::vector<std::jthread> threads;
+    for (std::exception_ptr& error : errors) {
+      threads.emplace_back([&] {
+        try {
+          for (size_t i = next++; i < count; i = next++) work(i);
+        } catch (...) {
+          error = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
 }
 
 }  // namespace
@@ -240,40 +268,75 @@ std::optional<Descriptor> OperationGraph::finalized() const {
   return graph;
 }
 
-std::vector<Plan> OperationGraph::plans(const EngineRules& rules) const {
-  std::vector<Plan> plans;
+std::vector<Proposal> OperationGraph::proposals(const EngineRules& rules) const {
+  std::vector<Proposal> proposals;
   const std::optional<Descriptor> graph = finalized();
-  if (!graph) return plans;
+  if (!graph) return proposals;
   std::set<std::string> seen;
-  size_t compiled = 0;
   for (const auto mode : kModes) {
-    if (plans.size() == kMostPlans) break;
-    for (Descriptor& configuration : proposals(*graph, mode)) {
-      if (plans.size() == kMostPlans) break;
-      const Notes notes = notes_of(configuration);
-      if (!permits(rules, notes) || (is_compiled(notes) && compiled == kMostCompiled)) continue;
-      const std::string name = name_of(configuration);
-      if (!seen.insert(name).second) continue;
-      std::optional<Plan> plan = Plan::make(handle_, name, std::move(configuration));
-      if (!plan || plan->workspace() > rules.most_workspace) continue;
-      if (is_compiled(notes)) ++compiled;
-      plans.push_back(std::move(*plan));
+    for (Descriptor& configuration : configurations(*graph, mode)) {
+      const Engine engine = engine_of(configuration);
+      if (!permits(rules, engine)) continue;
+      const std::string name = name_of(engine, configuration);
+      if (seen.insert(name).second)
+        proposals.push_back({name, std::move(configuration), is_compiled(engine)});
     }
   }
-  return plans;
+  return proposals;
 }
 
-std::optional<Plan> OperationGraph::plan(const EngineRules& rules, const std::string& name) const {
-  const std::optional<Descriptor> graph = finalized();
-  if (!graph) return std::nullopt;
-  for (const auto mode : kModes) {
-    for (Descriptor& configuration : proposals(*graph, mode)) {
-      if (name_of(configuration) != name || !permits(rules, notes_of(configuration))) continue;
-      std::optional<Plan> plan = Plan::make(handle_, name, std::move(configuration));
-      if (plan && plan->workspace() <= rules.most_workspace) return plan;
-    }
+PlanSearch::PlanSearch(const OperationGraph& graph, const EngineRules& rules)
+    : handle_(graph.handle()),
+      most_workspace_(rules.most_workspace),
+      proposals_(graph.proposals(rules)),
+      most_(kMostPlans) {}
+
+bool PlanSearch::only(const std::string& name) {
+  const auto named = std::find_if(proposals_.begin(), proposals_.end(),
+                                  [&](const Proposal& proposal) { return proposal.name == name; });
+  if (named == proposals_.end()) return false;
+  std::swap(proposals_.front(), *named);
+  most_ = 1;
+  return true;
+}
+
+std::vector<Proposal*> PlanSearch::next() {
+  std::vector<Proposal*> chosen;
+  size_t compiled = compiled_;
+  for (; tried_ < proposals_.size() && plans_.size() + chosen.size() < most_; ++tried_) {
+    Proposal& proposal = proposals_[tried_];
+    if (proposal.compiled && compiled == kMostCompiled) continue;
+    if (proposal.compiled) ++compiled;
+    chosen.push_back(&proposal);
   }
-  return std::nullopt;
+  return chosen;
+}
+
+void PlanSearch::add(const Proposal& proposal, std::optional<Plan> plan) {
+  if (!plan || plan->workspace() > most_workspace_) return;
+  if (proposal.compiled) ++compiled_;
+  plans_.push_back(std::move(*plan));
+}
+
+void PlanSearch::run(const Gpu& gpu, const std::vector<PlanSearch*>& searches) {
+  struct Attempt {
+    PlanSearch* search;
+    Proposal* proposal;
+    std::optional<Plan> plan;
+  };
+  while (true) {
+    std::vector<Attempt> attempts;
+    for (PlanSearch* search : searches)
+      for (Proposal* proposal : search->next()) attempts.push_back({search, proposal, std::nullopt});
+    if (attempts.empty()) return;
+    on_threads(attempts.size(), [&](size_t i) {
+      gpu.use();
+      Attempt& attempt = attempts[i];
+      attempt.plan = Plan::make(attempt.search->handle_, attempt.proposal->name,
+                                std::move(attempt.proposal->configuration));
+    });
+    for (Attempt& attempt : attempts) attempt.search->add(*attempt.proposal, std::move(attempt.plan));
+  }
 }
 
 std::string lost_without_compiler(const char* library) {

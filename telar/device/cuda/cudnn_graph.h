@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "telar/device/cuda/check.h"
+#include "telar/device/cuda/gpu.h"
 #include "telar/device/cuda/layouts.h"
 #include "telar/graph/op.h"
 
@@ -114,6 +115,8 @@ struct EngineRules {
   DType operands = DType::f32;
   bool tf32 = false;  ///< whether f32 operands may be rounded to TF32
   size_t most_workspace = size_t{1} << 30;
+  /// Engines, by their global indices, that do such a thing although cuDNN does not note it.
+  std::vector<int64_t> unnoted;
 };
 
 /// One engine with its settings, ready to execute a graph.
@@ -143,7 +146,14 @@ class Plan {
   size_t workspace_;
 };
 
-/// A graph of operations under construction, and the plans for it.
+/// An engine with its settings that may execute a graph.
+struct Proposal {
+  std::string name;  ///< of the plan
+  Descriptor configuration;
+  bool compiled;  ///< whether cuDNN compiles its kernel when the plan is made, which takes up to a second
+};
+
+/// A graph of operations under construction.
 class OperationGraph {
  public:
   explicit OperationGraph(cudnnHandle_t handle) : handle_(handle) {}
@@ -158,12 +168,10 @@ class OperationGraph {
   /// dx = dy where y > 0, else 0.
   void add_relu_backward(const GraphTensor& dy, const GraphTensor& y, const GraphTensor& dx);
 
-  /// At most 8 plans, the most promising first; at most 3 of them need kernels that cuDNN compiles at run
-  /// time. None when no engine of cuDNN for this graph satisfies the rules.
-  std::vector<Plan> plans(const EngineRules& rules) const;
-  /// Only the plan with this name: making a plan may take as long as compiling a kernel. None when there is
-  /// no such plan.
-  std::optional<Plan> plan(const EngineRules& rules, const std::string& name) const;
+  /// The engines that cuDNN proposes and the rules permit, the most promising first. None when cuDNN refuses
+  /// the graph.
+  std::vector<Proposal> proposals(const EngineRules& rules) const;
+  cudnnHandle_t handle() const { return handle_; }
 
  private:
   /// None when cuDNN refuses the graph.
@@ -173,6 +181,35 @@ class OperationGraph {
   std::map<int64_t, Descriptor> tensors_;
   std::vector<Descriptor> operations_;
   bool possible_ = true;  ///< no operation was refused
+};
+
+/// Finds the plans of one graph: at most 8, the most promising first; at most 3 of them are compiled when
+/// they are made.
+class PlanSearch {
+ public:
+  PlanSearch(const OperationGraph& graph, const EngineRules& rules);
+
+  /// Limits the search to the plan of this name, or any other if that cannot be made. Returns false, and
+  /// changes nothing, if it is not proposed.
+  bool only(const std::string& name);
+  /// Makes the plans of all searches at once, on several threads. cuDNN permits that with one handle
+  /// (NVIDIA's cudnn-frontend, samples/cpp/misc/parallel_compilation.cpp).
+  static void run(const Gpu& gpu, const std::vector<PlanSearch*>& searches);
+  /// What run() has made.
+  std::vector<Plan> take() { return std::move(plans_); }
+
+ private:
+  /// The proposals whose plans are to be made next; none when the search is over.
+  std::vector<Proposal*> next();
+  void add(const Proposal& proposal, std::optional<Plan> plan);
+
+  cudnnHandle_t handle_;
+  size_t most_workspace_;
+  std::vector<Proposal> proposals_;
+  size_t most_;       ///< plans
+  size_t tried_ = 0;  ///< of the proposals
+  std::vector<Plan> plans_;
+  size_t compiled_ = 0;  ///< of the plans
 };
 
 /// NVIDIA's run-time compiler, with which cuDNN makes kernels. Without it cuDNN reports no error but has

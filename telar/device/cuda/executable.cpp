@@ -9,6 +9,7 @@
 
 #include "telar/core/error.h"
 #include "telar/device/cuda/inputs.h"
+#include "telar/device/cuda/kernels/common/batch_norm_plans.h"
 #include "telar/device/cuda/recording.h"
 
 namespace telar::cuda {
@@ -50,6 +51,7 @@ class SumsAtTheEnd final : public HostOperations {
 CudaExecutable::CudaExecutable(const Graph& graph, std::shared_ptr<Gpu> gpu, const CompileOptions& options)
     : LoweredExecutable(graph, options), gpu_(std::move(gpu)) {
   gpu_->use();
+  plan_batch_norms(*gpu_, graph_);
   Lowering lowering(graph_, *gpu_, options);
   lower(lowering);
 }

@@ -2,11 +2,32 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "telar/device/cuda/check.h"
 #include "telar/device/cuda/layouts.h"
 
 namespace telar::cuda {
+
+namespace {
+
+/// Copies large batches on several threads: one thread fills pinned memory more slowly than a GPU fetches it
+/// (154 MB: 30 ms and 3 ms beside an H100).
+void copy_batch(std::byte* to, const std::byte* from, size_t bytes) {
+  constexpr size_t kPart = size_t{4} << 20;  // starting a thread takes as long as copying a few 100 KB
+  constexpr size_t kMostThreads = 8;
+  const size_t parts =
+      std::min({bytes / kPart + 1, kMostThreads, size_t{std::max(1U, std::thread::hardware_concurrency())}});
+  const auto copy = [=](size_t part) {
+    const size_t begin = bytes * part / parts;
+    std::memcpy(to + begin, from + begin, bytes * (part + 1) / parts - begin);
+  };
+  std::vector<std::jthread> threads;
+  for (size_t part = 1; part < parts; ++part) threads.emplace_back(copy, part);
+  copy(0);
+}
+
+}  // namespace
 
 Inputs::Inputs(Gpu& gpu, const std::vector<size_t>& bytes) : gpu_(gpu), bytes_(bytes), set_(bytes.size()) {
   for (const size_t size : bytes_) {
@@ -29,7 +50,7 @@ void Inputs::set(size_t input, const void* memory) {
   BatchBuffer& buffer = buffers_[current_];
   if (buffer.host.data() == nullptr) make(buffer);
   if (first) gpu_.wait(buffer.sent);  // until the last copy from this buffer is done
-  std::memcpy(buffer.host.data() + offsets_[input], memory, bytes_[input]);
+  copy_batch(buffer.host.data() + offsets_[input], static_cast<const std::byte*>(memory), bytes_[input]);
   set_[input] = true;
 }
 

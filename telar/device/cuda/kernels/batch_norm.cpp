@@ -12,6 +12,13 @@ namespace {
 
 bool has_relu(const Node& node) { return node.attributes.text_or("activation", "") == "relu"; }
 
+BatchNormForm form_of(const Node& node, const TensorType& x) {
+  return {.x = x, .epsilon = epsilon_of(node), .relu = has_relu(node)};
+}
+BatchNormForm backward_form_of(const Node& node, const TensorType& x) {
+  return {.x = x, .relu = has_relu(node), .backward = true};
+}
+
 RegionId pieces_for(Lowering& lowering, const Channels& of) {
   return lowering.temporary(static_cast<size_t>(batch_norm_pieces(of)) * sizeof(float));
 }
@@ -79,9 +86,8 @@ void lower_batch_norm(Lowering& lowering, const Node& node) {
         },
         [=] { check(statistics_of_kept(of, epsilon, shift, to, stream), "a batch norm's statistics"); }};
   };
-  add_step(lowering,
-           find_batch_norm_plans(lowering, x, {.x = lowering.type(x), .epsilon = epsilon, .relu = relu}),
-           reads, writes, memory, loops);
+  add_step(lowering, find_batch_norm_plans(lowering, x, form_of(node, lowering.type(x))), reads, writes,
+           memory, loops);
 }
 
 void lower_batch_norm_backward(Lowering& lowering, const Node& node) {
@@ -89,8 +95,7 @@ void lower_batch_norm_backward(Lowering& lowering, const Node& node) {
   const ValueId dy = node.inputs[1];
   const Channels of = channels_of(lowering, x);
   const bool relu = has_relu(node);
-  const auto plans =
-      find_batch_norm_plans(lowering, x, {.x = lowering.type(x), .relu = relu, .backward = true});
+  const auto plans = find_batch_norm_plans(lowering, x, backward_form_of(node, lowering.type(x)));
   const RegionId gradient = lowering.region(dy, lowering.layout(x));
   const std::vector<RegionId> reads{lowering.region(x), gradient, lowering.plain_region(node.inputs[2]),
                                     lowering.attached(node.inputs[3])[0]};
@@ -149,6 +154,16 @@ void lower_batch_norm_inference(Lowering& lowering, const Node& node) {
 }
 
 }  // namespace
+
+void plan_batch_norms(Gpu& gpu, const Graph& graph) {
+  std::vector<BatchNormForm> forms;
+  for (const Node& node : graph.nodes()) {
+    const auto x = [&]() -> const TensorType& { return graph.value(node.inputs[0]).type; };
+    if (node.op->name() == "batch_norm") forms.push_back(form_of(node, x()));
+    if (node.op->name() == "batch_norm_backward") forms.push_back(backward_form_of(node, x()));
+  }
+  plan_batch_norms(gpu, forms);
+}
 
 void register_batch_norm(Kernels& kernels) {
   kernels.add("batch_norm", lower_batch_norm);

@@ -23,21 +23,30 @@ struct Place {
 template <typename Index, bool kLast>
 struct Pixels {
   Index channels, height, width;
+  Divisor<Index> by_height, by_width;
+  Divisor<Index> by_planes;  ///< of one pixel: groups of W channels if they are last, else channels
+
+  Pixels(int64_t channels_of, int64_t height_of, int64_t width_of, int at_once)
+      : channels(static_cast<Index>(channels_of)),
+        height(static_cast<Index>(height_of)),
+        width(static_cast<Index>(width_of)),
+        by_height(height),
+        by_width(width),
+        by_planes(channels / at_once) {}
 
   /// Neighbouring indices are adjacent in memory.
   template <int W>
   TELAR_GPU Place<Index> place(int64_t i) const {
     const auto index = static_cast<Index>(i);
     if constexpr (kLast) {
-      const Index groups = channels / W;
-      const Index pixel = index / groups;
-      const Index line = pixel / width;
-      const Index image = line / height;
-      return {image, (index - pixel * groups) * W, line - image * height, pixel - line * width};
+      const Index pixel = index / by_planes;
+      const Index line = pixel / by_width;
+      const Index image = line / by_height;
+      return {image, (index - pixel * by_planes.value) * W, line - image * height, pixel - line * width};
     } else {
-      const Index line = index / width;
-      const Index plane = line / height;
-      const Index image = plane / channels;
+      const Index line = index / by_width;
+      const Index plane = line / by_height;
+      const Index image = plane / by_planes;
       return {image, plane - image * channels, line - plane * height, index - line * width};
     }
   }
@@ -57,13 +66,15 @@ struct Range {
 template <typename Index>
 struct Axis {
   Index size, windows, kernel, stride, padding;
+  Divisor<Index> by_stride;
 
   explicit Axis(const PoolingAxis& axis)
       : size(static_cast<Index>(axis.size)),
         windows(static_cast<Index>(axis.windows)),
         kernel(static_cast<Index>(axis.kernel)),
         stride(static_cast<Index>(axis.stride)),
-        padding(static_cast<Index>(axis.padding)) {}
+        padding(static_cast<Index>(axis.padding)),
+        by_stride(stride) {}
 
   /// The beginning of a window; negative in the padding.
   TELAR_GPU Index begin(Index window) const { return window * stride - padding; }
@@ -75,8 +86,8 @@ struct Axis {
   /// The windows that contain a value of x.
   TELAR_GPU Range<Index> windows_over(Index at) const {
     const Index end = at + padding;
-    const Index first = end < kernel ? 0 : (end - kernel) / stride + 1;
-    const Index last = end / stride + 1;
+    const Index first = end < kernel ? 0 : (end - kernel) / by_stride + 1;
+    const Index last = end / by_stride + 1;
     return {first, last < windows ? last : windows};
   }
 };
@@ -87,11 +98,10 @@ struct Extents {
   Pixels<Index, kLast> input, output;
   Axis<Index> down, right;
 
-  explicit Extents(const Pooling& of)
-      : input{static_cast<Index>(of.channels), static_cast<Index>(of.down.size),
-              static_cast<Index>(of.right.size)},
-        output{static_cast<Index>(of.channels), static_cast<Index>(of.down.windows),
-               static_cast<Index>(of.right.windows)},
+  /// at_once: channels that are processed at once, W.
+  Extents(const Pooling& of, int at_once)
+      : input(of.channels, of.down.size, of.right.size, at_once),
+        output(of.channels, of.down.windows, of.right.windows, at_once),
         down(of.down),
         right(of.right) {}
 
@@ -229,10 +239,10 @@ cudaError_t with_extents(DType dtype, const Pooling& of, const F& f) {
     return with_type(dtype, [&](auto type) {
       constexpr int kWidth = kWide<decltype(type)>;
       constexpr std::integral_constant<int, 1> kOne;
-      if (!of.last) return f(Extents<Index, false>(of), type, kOne);
-      const Extents<Index, true> extents(of);
-      if (of.channels % kWidth == 0) return f(extents, type, std::integral_constant<int, kWidth>());
-      return f(extents, type, kOne);
+      if (!of.last) return f(Extents<Index, false>(of, 1), type, kOne);
+      if (of.channels % kWidth == 0)
+        return f(Extents<Index, true>(of, kWidth), type, std::integral_constant<int, kWidth>());
+      return f(Extents<Index, true>(of, 1), type, kOne);
     });
   });
 }

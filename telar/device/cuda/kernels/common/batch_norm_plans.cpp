@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 namespace telar::cuda {
 
 namespace {
@@ -106,24 +108,35 @@ OperationGraph graph_of(cudnnHandle_t handle, const BatchNormForm& form) {
 }  // namespace
 
 BatchNormPlans::BatchNormPlans(Gpu& gpu, const std::string& what, const BatchNormForm& form)
-    : gpu_(gpu), form_(form), ways_(what) {
-  find_ways();
-  ways_.add(std::nullopt, kLoops, 0);
+    : gpu_(gpu), form_(form), ways_(what) {}
+
+std::optional<PlanSearch> BatchNormPlans::search() const {
+  PlanSearch search(graph_of(gpu_.convolutions(), form_), {form_.x.dtype});
+  for (const std::string& known : gpu_.choices().known(ways_.what())) {
+    if (known == kLoops) return std::nullopt;
+    if (search.only(known)) break;
+  }
+  return search;
 }
 
-void BatchNormPlans::find_ways() {
-  const OperationGraph graph = graph_of(gpu_.convolutions(), form_);
-  const EngineRules rules{form_.x.dtype};
-  const auto add = [&](Plan plan) {
-    const std::string name = plan.name();
-    const size_t workspace = plan.workspace();
-    ways_.add(std::move(plan), name, workspace);
-  };
-  for (const std::string& known : gpu_.choices().known(ways_.what())) {
-    if (known == kLoops) return;
-    if (std::optional<Plan> plan = graph.plan(rules, known)) return add(std::move(*plan));
+void BatchNormPlans::make(const Gpu& gpu, const std::vector<BatchNormPlans*>& all) {
+  std::vector<std::optional<PlanSearch>> searches;
+  std::vector<PlanSearch*> under_way;
+  for (const BatchNormPlans* plans : all) searches.push_back(plans->search());
+  for (auto& search : searches)
+    if (search) under_way.push_back(&*search);
+  PlanSearch::run(gpu, under_way);
+  for (size_t i = 0; i < all.size(); ++i) {
+    auto& ways = all[i]->ways_;
+    if (searches[i]) {
+      for (Plan& plan : searches[i]->take()) {
+        const std::string name = plan.name();
+        const size_t workspace = plan.workspace();
+        ways.add(std::move(plan), name, workspace);
+      }
+    }
+    ways.add(std::nullopt, kLoops, 0);
   }
-  for (Plan& plan : graph.plans(rules)) add(std::move(plan));
 }
 
 void BatchNormPlans::choose(const BatchNormMemory& memory, const Loops& loops) {
@@ -164,20 +177,38 @@ cudnnStatus_t BatchNormPlans::enqueue(const Way& way, const BatchNormMemory& mem
   return status;
 }
 
+namespace {
+
+/// Everything that the plans depend on; none if there are only the loops. cuDNN documents no accuracy for
+/// f32, which must equal PyTorch's to 5 digits. Memory of channels begins at multiples of 16 bytes.
+std::optional<std::string> words_of(const BatchNormForm& form) {
+  constexpr int64_t kChannels = 8;
+  const TensorType& x = form.x;
+  if (x.dtype != DType::bf16 || x.shape.rank() != 4 || x.shape[1] % kChannels != 0) return std::nullopt;
+  return fmt::format("cuDNN batch norm{}{}: x {} epsilon {}", form.backward ? " backward" : "",
+                     form.relu ? " with ReLU" : "", x.str(), form.epsilon);
+}
+
+}  // namespace
+
+void plan_batch_norms(Gpu& gpu, const std::vector<BatchNormForm>& forms) {
+  std::map<std::string, std::shared_ptr<BatchNormPlans>> made;
+  std::vector<BatchNormPlans*> all;
+  for (const BatchNormForm& form : forms) {
+    const std::optional<std::string> what = words_of(form);
+    if (!what || gpu.known_batch_norms().contains(*what) || made.contains(*what)) continue;
+    all.push_back((made[*what] = std::make_shared<BatchNormPlans>(gpu, *what, form)).get());
+  }
+  BatchNormPlans::make(gpu, all);
+  gpu.known_batch_norms().merge(made);
+}
+
 std::shared_ptr<BatchNormPlans> find_batch_norm_plans(const Lowering& lowering, ValueId x,
                                                       const BatchNormForm& form) {
-  // cuDNN documents no accuracy for f32, which must equal PyTorch's to 5 digits. Memory of channels begins at
-  // multiples of 16 bytes.
-  constexpr int64_t kChannels = 8;
-  if (form.x.dtype != DType::bf16 || form.x.shape.rank() != 4 || form.x.shape[1] % kChannels != 0 ||
-      lowering.layout(x) != Layout::channels_last)
-    return nullptr;
-  const std::string what =
-      fmt::format("cuDNN batch norm{}{}: x {} epsilon {}", form.backward ? " backward" : "",
-                  form.relu ? " with ReLU" : "", form.x.str(), form.epsilon);
-  Gpu& gpu = lowering.gpu();
-  auto& known = gpu.known_batch_norms()[what];
-  if (!known) known = std::make_shared<BatchNormPlans>(gpu, what, form);
+  const std::optional<std::string> what = words_of(form);
+  if (!what || lowering.layout(x) != Layout::channels_last) return nullptr;
+  plan_batch_norms(lowering.gpu(), {form});
+  const auto known = lowering.gpu().known_batch_norms().at(*what);
   return known->possible() ? known : nullptr;
 }
 

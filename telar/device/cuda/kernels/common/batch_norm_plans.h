@@ -39,8 +39,11 @@ struct BatchNormMemory {
 /// The ways to compute a batch norm: cuDNN's graphs and loops of ours. The fastest one is chosen.
 class BatchNormPlans {
  public:
-  /// `what` describes the batch norm in words.
+  /// `what` describes the batch norm in words. It has no ways before make().
   BatchNormPlans(Gpu& gpu, const std::string& what, const BatchNormForm& form);
+
+  /// Makes the plans of all of them at once: cuDNN compiles each for half a second.
+  static void make(const Gpu& gpu, const std::vector<BatchNormPlans*>& all);
 
   /// Whether there is another way than the loops.
   bool possible() const { return ways_.size() > 1 || ways_.chosen().has_value(); }
@@ -58,8 +61,8 @@ class BatchNormPlans {
  private:
   /// A plan; empty for the loops.
   using Way = std::optional<Plan>;
-  /// Adds all plans, or only the one that was chosen before.
-  void find_ways();
+  /// The search for all plans, or only for the one that was chosen before; none if the loops were.
+  std::optional<PlanSearch> search() const;
   cudnnStatus_t enqueue(const Way& way, const BatchNormMemory& memory, const Loops& loops) const;
 
   Gpu& gpu_;
@@ -67,6 +70,10 @@ class BatchNormPlans {
   Candidates<Way> ways_;
   bool chosen_ = false;
 };
+
+/// Plans batch norms, those of a graph, at once. find_batch_norm_plans() would plan them one by one.
+void plan_batch_norms(Gpu& gpu, const std::vector<BatchNormForm>& forms);
+void plan_batch_norms(Gpu& gpu, const Graph& graph);
 
 /// The ways to compute `form`, shared by equal layers; null when there are only the loops.
 std::shared_ptr<BatchNormPlans> find_batch_norm_plans(const Lowering& lowering, ValueId x,

@@ -148,24 +148,33 @@ Convolution::Convolution(Gpu& gpu, const std::string& what, const ConvolutionFor
 }
 
 void Convolution::find_ways(const Attributes& attributes, bool tf32) {
-  const EngineRules rules{wanted_.y.dtype, tf32};
+  EngineRules rules{wanted_.y.dtype, tf32};
+  // Its kernels are Winograd's (winograd_nonfused; cuDNN 9.19 on an H100).
+  if (wanted_.direction == Direction::backward_weights) rules.unnoted = {17};
   const std::vector<ConvolutionForm> forms = forms_of(wanted_);
   for (const std::string& known : gpu_.choices().known(ways_.what())) {
     for (const ConvolutionForm& form : forms) {
       const std::string difference = words_of_difference(form, wanted_);
       if (!known.starts_with(difference)) continue;
-      const OperationGraph graph = graph_of(handle_, form, attributes);
-      if (auto plan = graph.plan(rules, known.substr(difference.size()))) return add(form, std::move(*plan));
+      PlanSearch search(graph_of(handle_, form, attributes), rules);
+      if (search.only(known.substr(difference.size())) && add(form, search)) return;
     }
   }
-  for (const ConvolutionForm& form : forms)
-    for (Plan& plan : graph_of(handle_, form, attributes).plans(rules)) add(form, std::move(plan));
+  for (const ConvolutionForm& form : forms) {
+    PlanSearch search(graph_of(handle_, form, attributes), rules);
+    add(form, search);
+  }
 }
 
-void Convolution::add(const ConvolutionForm& form, Plan plan) {
-  const std::string name = words_of_difference(form, wanted_) + plan.name();
-  const size_t workspace = scratch_of(form) + plan.workspace();
-  ways_.add({form, std::move(plan)}, name, workspace);
+bool Convolution::add(const ConvolutionForm& form, PlanSearch& search) {
+  PlanSearch::run(gpu_, {&search});
+  std::vector<Plan> plans = search.take();
+  for (Plan& plan : plans) {
+    const std::string name = words_of_difference(form, wanted_) + plan.name();
+    const size_t workspace = scratch_of(form) + plan.workspace();
+    ways_.add({form, std::move(plan)}, name, workspace);
+  }
+  return !plans.empty();
 }
 
 size_t Convolution::scratch_of(const ConvolutionForm& form) const {

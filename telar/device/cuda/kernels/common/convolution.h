@@ -59,7 +59,8 @@ class Convolution {
     Plan plan;
   };
   void find_ways(const Attributes& attributes, bool tf32);
-  void add(const ConvolutionForm& form, Plan plan);
+  /// Adds the plans that the search finds; returns whether there are any.
+  bool add(const ConvolutionForm& form, PlanSearch& search);
   /// Bytes of the workspace that pass results from cuDNN to the loops.
   size_t scratch_of(const ConvolutionForm& form) const;
   cudnnStatus_t enqueue(const Way& way, const ConvolutionMemory& memory) const;
