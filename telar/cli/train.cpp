@@ -175,7 +175,8 @@ std::string summary_text(const RunSummary& summary) {
   return {bytes.begin(), bytes.end()};
 }
 
-int train(const Job& job, const TrainArguments& arguments, bool profile, Processes* processes) {
+int train(const Job& job, const TrainArguments& arguments, bool profile, Processes* processes,
+          ElasticProcesses* elastic = nullptr) {
   const bool quiet = arguments.quiet || (processes != nullptr && processes->rank() > 0);
   if (arguments.check) {
     const std::string text = job_report(
@@ -195,6 +196,7 @@ int train(const Job& job, const TrainArguments& arguments, bool profile, Process
   options.stop_requested = [&stop] { return stop.requested(); };
   options.progress = &progress;
   options.processes = processes;
+  options.elastic = elastic;
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (uses_servers(job)) options.coordinate = arguments.coordinate;
   options.metrics = arguments.metrics;
@@ -235,6 +237,14 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
     throw user_error("--address-file needs --coordinate: nobody joins this run");
   if (coordinates && arguments.workers == 0)
     throw user_error("--coordinate: say with --workers how many processes there will be, with this one");
+  const int64_t workers = started == nullptr ? std::max<int64_t>(1, arguments.workers) : started->size();
+  if (job.strategy.min_workers > workers)
+    throw user_error("strategy.min_workers is {}, but the run has {} process{} (--workers)",
+                     job.strategy.min_workers, workers, workers == 1 ? "" : "es");
+  if (job.strategy.min_workers > 0 && started != nullptr)
+    throw user_error(
+        "strategy.min_workers is {}, but mpirun ends all processes when one is lost: start them by --workers, or leave it out",
+        job.strategy.min_workers);
   if (arguments.workers <= 1) return nullptr;
   if (started != nullptr)
     throw user_error("mpirun has started {} processes, and --workers would start others: use one of both",
@@ -246,6 +256,7 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
   if (profile) task.profile_steps = arguments.profile.steps;
   const StopRequest stop({nullptr, nullptr});
   return std::make_unique<PeerGroup>(PeerStart{.workers = arguments.workers,
+                                               .min_workers = job.strategy.min_workers,
                                                .coordinate = arguments.coordinate,
                                                .address_file = arguments.address_file,
                                                .security = security_of(arguments.security),
@@ -336,7 +347,7 @@ int train(const TrainArguments& arguments, bool profile) {
   const int code = run_together(started.get(), prepare);
   if (peers == nullptr) return code;
   return run_together(&peers->processes(),
-                      [&] { return train(*job, arguments, profile, &peers->processes()); });
+                      [&] { return train(*job, arguments, profile, &peers->processes(), peers->elastic()); });
 }
 
 }  // namespace
