@@ -30,7 +30,8 @@ struct PeerStart {
   std::function<void(const std::string&)> say;  ///< from any thread
 };
 
-/// Processes over these links: `elastic`, which is set then, if `min_workers` (strategy.min_workers) is not 0.
+/// Processes over these links. If `min_workers` (strategy.min_workers) is not 0, they are elastic, and
+/// `elastic` is set to them.
 std::unique_ptr<Processes> processes_over(std::unique_ptr<ElasticLinks> links, int64_t min_workers,
                                           ElasticProcesses*& elastic);
 

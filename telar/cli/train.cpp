@@ -220,6 +220,20 @@ int train(const Job& job, const TrainArguments& arguments, bool profile, Process
   return code;
 }
 
+/// Throws Error (user) unless the run can lose a process as the job says. A job may be checked by one alone.
+void require_enough(const Job& job, const TrainArguments& arguments, const Processes* started) {
+  const int64_t least = job.strategy.min_workers;
+  if (least == 0 || (arguments.check && arguments.workers == 0 && started == nullptr)) return;
+  if (started != nullptr)
+    throw user_error(
+        "strategy.min_workers is {}, but mpirun ends all processes when one is lost: start them by --workers, or leave it out",
+        least);
+  const int64_t workers = std::max<int64_t>(1, arguments.workers);
+  if (least > workers)
+    throw user_error("strategy.min_workers is {}, but the run has {} process{} (--workers)", least, workers,
+                     workers == 1 ? "" : "es");
+}
+
 /// The processes of a strategy in lockstep, without MPI; null: this one alone.
 std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& arguments, bool profile,
                                     const Processes* started) {
@@ -237,14 +251,7 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
     throw user_error("--address-file needs --coordinate: nobody joins this run");
   if (coordinates && arguments.workers == 0)
     throw user_error("--coordinate: say with --workers how many processes there will be, with this one");
-  const int64_t workers = started == nullptr ? std::max<int64_t>(1, arguments.workers) : started->size();
-  if (job.strategy.min_workers > workers)
-    throw user_error("strategy.min_workers is {}, but the run has {} process{} (--workers)",
-                     job.strategy.min_workers, workers, workers == 1 ? "" : "es");
-  if (job.strategy.min_workers > 0 && started != nullptr)
-    throw user_error(
-        "strategy.min_workers is {}, but mpirun ends all processes when one is lost: start them by --workers, or leave it out",
-        job.strategy.min_workers);
+  require_enough(job, arguments, started);
   if (arguments.workers <= 1) return nullptr;
   if (started != nullptr)
     throw user_error("mpirun has started {} processes, and --workers would start others: use one of both",

@@ -38,6 +38,12 @@ std::vector<std::string> sharing_batches_on_gpus() {
   return strategy_names([](const StrategyType& type) { return usual_workers(type).unequal && type.on_gpus; });
 }
 
+/// Each process has all of the state, so the others can do without it.
+std::vector<std::string> sharing_batches_with_whole_states() {
+  return strategy_names(
+      [](const StrategyType& type) { return usual_workers(type).unequal && !type.keeps_parts; });
+}
+
 std::vector<std::string> using_servers() {
   return strategy_names([](const StrategyType& type) { return type.uses_servers; });
 }
@@ -86,7 +92,7 @@ std::vector<JobKey> strategy_keys() {
               {.choices = {"auto", "nccl", "host"}},
               "How GPUs exchange gradients: by NCCL, or through host memory. auto: by NCCL if it is installed and each replica has its own GPU."))),
       when(
-          kStrategy, {"mirrored"},
+          kStrategy, sharing_batches_with_whole_states(),
           without_result(job_key(
               "strategy.min_workers", [](auto& job) -> auto& { return job.strategy.min_workers; },
               {.least = 0, .most = 10'000},

@@ -24,8 +24,8 @@ std::string to_json(const SharedTask& task);
 /// Throws Error (user).
 SharedTask shared_task_from_json(const std::string& text);
 
-/// The part of a process that has joined. `overrides`: of the job, on its host. `elastic`:
-/// RunOptions. `signal`: the number of a signal that asks it to stop; 0: none. Returns the exit code. Throws Error.
+/// The part of a process that has joined. `overrides`: of the job, on its host. `elastic`: RunOptions.
+/// `signal`: the number of a signal that asks it to stop; 0: none. Returns the exit code. Throws Error.
 int follow(SharedTask task, const std::vector<std::string>& overrides, Processes& processes,
            ElasticProcesses* elastic, const std::function<int()>& signal);
 
