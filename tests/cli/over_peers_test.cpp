@@ -94,7 +94,7 @@ TEST_F(OverPeers, ThoseWhoAreLeftMakeTheStepAgain) {
           options +
           ">out 2>err & job=$!\n"
           "until w=$(pgrep -f -- \"work --join .* --follow $job\" | tail -n 1); [ -n \"$w\" ]; do :; done\n"
-          "until [ \"$(wc -l <run/metrics.jsonl)\" -ge 10 ] 2>/dev/null; do kill -0 $job || break; done\n"
+          "until [ \"$(cat run/metrics.jsonl 2>/dev/null | wc -l)\" -ge 10 ]; do kill -0 $job || break; done\n"
           "kill -KILL $w; wait $job\n"),
       0)
       << text("err");

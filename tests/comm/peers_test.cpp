@@ -420,13 +420,16 @@ TEST_F(Peers, GarbageFromAMemberEndsTheRunAndNamesIt) {
 // Whoever is done leaves, and the others may still be within the same call, which they can end without it.
 TEST_F(Peers, WhoHasLeftIsLostOnlyAfterAWhile) {
   PeerMeeting meeting("127.0.0.1:0", 2, "", {.security = security_});
+  std::promise<void> met;
   std::promise<void> over;
   std::jthread other([&] {
     const JoinedPeers joined = join_peers(meeting.address(), 0, 20, {.security = security_}).value();
+    met.get_future().wait();
     joined.links->leave();
     over.get_future().wait();
   });
   const std::unique_ptr<ProcessLinks> links = meeting.wait();
+  met.set_value();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_NO_THROW(links->check());
   std::string failure;

@@ -198,7 +198,7 @@ void ElasticProcesses::follow() {
 // ---- words ----
 
 std::string ElasticProcesses::why_unreachable(int rank) const {
-  if (std::string why = links_->lost(rank); !why.empty()) return why;
+  if (std::string why = links_->why_lost(rank); !why.empty()) return why;
   const auto at = std::ranges::find(ranks_, rank);
   const bool silent = at != ranks_.end() && now().silent(static_cast<int>(at - ranks_.begin()));
   return silent ? fmt::format("the process of {} does not answer", links_->name(rank)) : "";

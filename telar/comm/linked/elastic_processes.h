@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "telar/comm/linked/linked_processes.h"
@@ -75,9 +77,9 @@ class ElasticProcesses final : public Processes {
     uint16_t number = 0;  ///< of the attempt
     std::vector<bool> flags;
   };
-  /// The words from or to a process. Sent bytes stay until they have passed.
+  /// A word on its way.
   struct Sent {
-    std::vector<std::byte> bytes;
+    std::vector<std::byte> bytes;  ///< of the transfer
     std::unique_ptr<Transfer> transfer;
   };
 

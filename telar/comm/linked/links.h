@@ -62,7 +62,7 @@ class ElasticLinks : public ProcessLinks {
   /// Forgets what was sent and not received in earlier generations, and what will be.
   virtual void drop_before(uint16_t generation) = 0;
   /// Why a process cannot be reached, as a sentence; empty: it can.
-  virtual std::string lost(int rank) const = 0;
+  virtual std::string why_lost(int rank) const = 0;
 };
 
 /// Starts a message that is sent once.

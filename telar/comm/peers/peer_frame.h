@@ -1,9 +1,9 @@
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "telar/comm/linked/links.h"
@@ -16,7 +16,9 @@ struct MessageKey {
   Lane lane = Lane::all;
   uint32_t tag = 0;
 
-  auto operator<=>(const MessageKey&) const = default;
+  bool operator<(const MessageKey& other) const {
+    return std::tie(generation, lane, tag) < std::tie(other.generation, other.lane, other.tag);
+  }
 };
 
 /// A part of a message between two peers, at the head of each gRPC message.

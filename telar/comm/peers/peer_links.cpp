@@ -130,7 +130,7 @@ class PeerLinks final : public ElasticLinks {
     for (const auto& stream : streams_)
       if (stream != nullptr) stream->inbox().drop_before(generation);
   }
-  std::string lost(int rank) const override { return rank == rank_ || !lost_ ? "" : stream(rank).lost(); }
+  std::string why_lost(int rank) const override { return rank == rank_ || !lost_ ? "" : stream(rank).lost(); }
 
   void check() const override {
     if (!lost_) return;
@@ -281,7 +281,7 @@ class PeerGeneration final : public ProcessLinks {
   }
   void check() const override {
     for (const int rank : ranks_)
-      if (const std::string why = all_.lost(rank); !why.empty()) throw run_error("{}", why);
+      if (const std::string why = all_.why_lost(rank); !why.empty()) throw run_error("{}", why);
     look_();
   }
   void rest() const override { all_.rest(); }
