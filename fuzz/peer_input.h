@@ -92,7 +92,7 @@ inline void serve_peer(std::span<const uint8_t> input) {
     one.tag = left.value<uint8_t>();
     one.bytes.resize(left.value<uint16_t>());
     one.receive.bytes = one.bytes;
-    stream.inbox().start(one.lane, one.tag, one.receive);
+    stream.inbox().start({.lane = one.lane, .tag = one.tag}, one.receive);
   }
   FramesOfAPeer reader(left);
   NowhereToWrite writer;
@@ -103,7 +103,7 @@ inline void serve_peer(std::span<const uint8_t> input) {
       stream.lost().empty() && !left.empty())
     throw std::logic_error("the connection has ended without a reason");
   for (Wanted& one : wanted)
-    if (!one.receive.done) stream.inbox().cancel(one.lane, one.tag, one.receive);
+    if (!one.receive.done) stream.inbox().cancel({.lane = one.lane, .tag = one.tag}, one.receive);
 }
 
 /// Reads what the first process answers to one that joins. Throws Error, or std::logic_error if it accepts a

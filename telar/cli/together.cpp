@@ -44,6 +44,14 @@ std::unique_ptr<Processes> join_together() {
   return join_processes([](const Error& error) { std::_Exit(report(error)); });
 }
 
+std::unique_ptr<Processes> processes_over(std::unique_ptr<ElasticLinks> links, int64_t min_workers,
+                                          ElasticProcesses*& elastic) {
+  if (min_workers == 0) return std::make_unique<LinkedProcesses>(std::move(links));
+  auto processes = std::make_unique<ElasticProcesses>(std::move(links), static_cast<int>(min_workers));
+  elastic = processes.get();
+  return processes;
+}
+
 class PeerGroup::Impl {
  public:
   explicit Impl(const PeerStart& start) : children_({}) {
@@ -65,7 +73,7 @@ class PeerGroup::Impl {
       if (start.stop_requested && start.stop_requested())
         throw run_error("the run was stopped before all processes had come");
     });
-    processes_ = std::make_unique<LinkedProcesses>(std::move(links));
+    processes_ = processes_over(std::move(links), start.min_workers, elastic_);
   }
   ~Impl() {
     children_.let_end();
@@ -76,15 +84,18 @@ class PeerGroup::Impl {
   Impl& operator=(const Impl&) = delete;
 
   Processes& processes() { return *processes_; }
+  ElasticProcesses* elastic() { return elastic_; }
 
  private:
   LocalProcesses children_;
+  ElasticProcesses* elastic_ = nullptr;
   std::unique_ptr<Processes> processes_;
 };
 
 PeerGroup::PeerGroup(const PeerStart& start) : impl_(std::make_unique<Impl>(start)) {}
 PeerGroup::~PeerGroup() = default;
 Processes& PeerGroup::processes() { return impl_->processes(); }
+ElasticProcesses* PeerGroup::elastic() { return impl_->elastic(); }
 
 int run_together(Processes* processes, const std::function<int()>& work, OthersFailures failures) {
   if (processes == nullptr) return work();

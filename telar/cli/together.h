@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "telar/comm/linked/elastic_processes.h"
 #include "telar/comm/network.h"
 #include "telar/comm/processes.h"
 
@@ -20,6 +21,7 @@ inline constexpr char kTrainPurpose[] = "telar train";
 /// How a run gets processes without MPI.
 struct PeerStart {
   int64_t workers = 2;       ///< processes, with this one
+  int64_t min_workers = 0;   ///< strategy.min_workers
   std::string coordinate;    ///< HOST:PORT where the others join; empty: they are started here
   std::string address_file;  ///< where the address of this process is written; may be empty
   Security security;
@@ -27,6 +29,11 @@ struct PeerStart {
   std::function<bool()> stop_requested;
   std::function<void(const std::string&)> say;  ///< from any thread
 };
+
+/// Processes over these links. If `min_workers` (strategy.min_workers) is not 0, they are elastic, and
+/// `elastic` is set to them.
+std::unique_ptr<Processes> processes_over(std::unique_ptr<ElasticLinks> links, int64_t min_workers,
+                                          ElasticProcesses*& elastic);
 
 /// The processes of a run, of which this is rank 0. Those that it has started end with it.
 class PeerGroup {
@@ -37,6 +44,8 @@ class PeerGroup {
   PeerGroup(const PeerGroup&) = delete;
   PeerGroup& operator=(const PeerGroup&) = delete;
   Processes& processes();
+  /// The same; null: a process that is lost ends the run.
+  ElasticProcesses* elastic();
 
  private:
   class Impl;

@@ -175,7 +175,8 @@ std::string summary_text(const RunSummary& summary) {
   return {bytes.begin(), bytes.end()};
 }
 
-int train(const Job& job, const TrainArguments& arguments, bool profile, Processes* processes) {
+int train(const Job& job, const TrainArguments& arguments, bool profile, Processes* processes,
+          ElasticProcesses* elastic = nullptr) {
   const bool quiet = arguments.quiet || (processes != nullptr && processes->rank() > 0);
   if (arguments.check) {
     const std::string text = job_report(
@@ -195,6 +196,7 @@ int train(const Job& job, const TrainArguments& arguments, bool profile, Process
   options.stop_requested = [&stop] { return stop.requested(); };
   options.progress = &progress;
   options.processes = processes;
+  options.elastic = elastic;
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (uses_servers(job)) options.coordinate = arguments.coordinate;
   options.metrics = arguments.metrics;
@@ -218,6 +220,20 @@ int train(const Job& job, const TrainArguments& arguments, bool profile, Process
   return code;
 }
 
+/// Throws Error (user) unless the run can lose a process as the job says. A job may be checked by one alone.
+void require_enough(const Job& job, const TrainArguments& arguments, const Processes* started) {
+  const int64_t least = job.strategy.min_workers;
+  if (least == 0 || (arguments.check && arguments.workers == 0 && started == nullptr)) return;
+  if (started != nullptr)
+    throw user_error(
+        "strategy.min_workers is {}, but mpirun ends all processes when one is lost: start them by --workers, or leave it out",
+        least);
+  const int64_t workers = std::max<int64_t>(1, arguments.workers);
+  if (least > workers)
+    throw user_error("strategy.min_workers is {}, but the run has {} process{} (--workers)", least, workers,
+                     workers == 1 ? "" : "es");
+}
+
 /// The processes of a strategy in lockstep, without MPI; null: this one alone.
 std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& arguments, bool profile,
                                     const Processes* started) {
@@ -235,6 +251,7 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
     throw user_error("--address-file needs --coordinate: nobody joins this run");
   if (coordinates && arguments.workers == 0)
     throw user_error("--coordinate: say with --workers how many processes there will be, with this one");
+  require_enough(job, arguments, started);
   if (arguments.workers <= 1) return nullptr;
   if (started != nullptr)
     throw user_error("mpirun has started {} processes, and --workers would start others: use one of both",
@@ -246,6 +263,7 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
   if (profile) task.profile_steps = arguments.profile.steps;
   const StopRequest stop({nullptr, nullptr});
   return std::make_unique<PeerGroup>(PeerStart{.workers = arguments.workers,
+                                               .min_workers = job.strategy.min_workers,
                                                .coordinate = arguments.coordinate,
                                                .address_file = arguments.address_file,
                                                .security = security_of(arguments.security),
@@ -336,7 +354,7 @@ int train(const TrainArguments& arguments, bool profile) {
   const int code = run_together(started.get(), prepare);
   if (peers == nullptr) return code;
   return run_together(&peers->processes(),
-                      [&] { return train(*job, arguments, profile, &peers->processes()); });
+                      [&] { return train(*job, arguments, profile, &peers->processes(), peers->elastic()); });
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "telar/cli/service.h"
 #include "telar/cli/together.h"
 #include "telar/cli/verbs.h"
-#include "telar/comm/linked/linked_processes.h"
 #include "telar/comm/peers/peer_links.h"
 #include "telar/core/error.h"
 #include "telar/observe/service_log.h"
@@ -49,17 +48,19 @@ int work(const WorkArguments& arguments) {
                                                       .stop = options.stop,
                                                       .say = options.say})) {
     const SharedTask task = shared_task_from_json(joined->description);
-    LinkedProcesses processes(std::move(joined->links));
+    ElasticProcesses* elastic = nullptr;
+    const std::unique_ptr<Processes> processes =
+        processes_over(std::move(joined->links), task.job.strategy.min_workers, elastic);
     // A process that is stopped would outlive a run that has failed.
     if (arguments.follow != 0)
       prctl(PR_SET_PDEATHSIG, SIGKILL);
     else
-      log.line(
-          fmt::format("joined {} as rank {} of {}", options.coordinator, processes.rank(), processes.size()));
+      log.line(fmt::format("joined {} as rank {} of {}", options.coordinator, processes->rank(),
+                           processes->size()));
     return log.finish(run_together(
-        &processes,
+        processes.get(),
         [&] {
-          return follow(task, options.overrides, processes, [&end] {
+          return follow(task, options.overrides, *processes, elastic, [&end] {
             return end.token().stop_requested() && end.signal_number() == 0 ? SIGTERM : end.signal_number();
           });
         },

@@ -5,6 +5,8 @@
 namespace telar {
 
 void compare_over(Processes& processes, std::span<CommunicationTime> steps) {
+  // When one was lost, the others may have counted the step of that moment or not (ElasticProcesses).
+  steps = steps.last(static_cast<size_t>(processes.lowest(static_cast<int>(steps.size()))));
   std::vector<float> least;
   least.reserve(steps.size());
   for (const CommunicationTime& step : steps) least.push_back(static_cast<float>(step.exposed));

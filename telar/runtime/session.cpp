@@ -170,6 +170,10 @@ class Session::Impl {
 
   /// Whether optimizer state is kept only where it is updated.
   bool updates_parts() const { return state_.memories.front()->update == Update::of_all; }
+  /// Session::state_is_divided().
+  bool divided() const {
+    return options_.processes != nullptr && (!owners_.empty() || updates_parts() || trains_alone(program_));
+  }
   /// Among all workers, of a replica of this process.
   int64_t number_of(size_t replica) const {
     return program_.mesh.first_of(process_) + static_cast<int64_t>(replica);
@@ -484,6 +488,21 @@ void Session::initialise() {
     for (const auto& state : memory->states) memory->device->zero(state->data(), state->size());
 }
 
+void Session::remake(Program program, const Cluster& cluster) {
+  if (impl_->replica(0).can_run_ahead())
+    throw run_error("a session on GPUs cannot go on with other processes");
+  auto next = std::make_unique<Impl>(std::move(program), cluster, impl_->options_);
+  for (const Impl* one : {impl_.get(), next.get()})
+    if (one->divided() || trains_alone(one->program_))
+      throw run_error("the state is divided among the processes, so it cannot go on with others");
+  for (const StateName& name : state_names()) {
+    const std::vector<float> values = impl_->tensors().read(name);
+    next->on_first([&] { next->tensors().write(name, values); });
+  }
+  next->non_finite_parameters_ = impl_->non_finite_parameters_;
+  impl_ = std::move(next);
+}
+
 StepResult Session::train(const BatchView& batch, const StepInputs& inputs) {
   begin(batch, inputs);
   return *finished(true);
@@ -620,10 +639,7 @@ const Program& Session::program() const { return impl_->program_; }
 std::string Session::strategy() const { return program().strategy; }
 const std::vector<std::string>& Session::metric_names() const { return program().metrics; }
 std::vector<StateName> Session::state_names() const { return telar::state_names(program()); }
-bool Session::state_is_divided() const {
-  return impl_->options_.processes != nullptr &&
-         (!impl_->owners_.empty() || impl_->updates_parts() || trains_alone(program()));
-}
+bool Session::state_is_divided() const { return impl_->divided(); }
 bool Session::is_divided(const StateName& name) const {
   if (!state_is_divided()) return false;
   return trains_alone(program()) || impl_->owners_.contains(name.parameter) ||

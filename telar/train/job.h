@@ -164,6 +164,7 @@ struct StrategyJob {
   // Strategies that share batches only:
   SharesJob shares;
   std::string gpu_exchange = "auto";
+  int64_t min_workers = 0;  ///< mirrored only: processes without which the run ends; 0: all of them
   // Strategies with parameter servers only:
   int64_t servers = 1;
   std::vector<std::string> server_addresses;

@@ -215,6 +215,19 @@ void check_elastic(const Job& job, const Where& where) {
         where(key), key, job.data.source);
 }
 
+void check_min_workers(const Job& job, const Where& where) {
+  if (job.strategy.min_workers == 0) return;
+  const std::string why = has_gpu(job.strategy) ? "GPUs have steps under way that cannot be taken back"
+                          : job.data.spread     ? "data.spread is true, so its samples would be missing"
+                          : trains_on_stream(job.data)
+                              ? "the samples are a stream, of which it has read messages"
+                              : "";
+  if (!why.empty())
+    throw user_error(
+        "{}: strategy.min_workers is {}, but the run cannot go on without a process that is lost: {}; leave it out",
+        where("strategy.min_workers"), job.strategy.min_workers, why);
+}
+
 void check_output(const Job& job, const Where& where) {
   const OutputJob& output = job.output;
   if (output.checkpoint_steps > 0 && output.checkpoint_messages > 0)
@@ -389,6 +402,7 @@ void check_job(const Job& job, const Where& where) {
   check_output(job, where);
   if (uses_servers(job)) check_servers(job, where);
   check_elastic(job, where);
+  check_min_workers(job, where);
   if (!job.model.file.empty()) check_model_file(job, where);
   if (trains_on_stream(job.data)) check_stream_keys(job, where);
   if (job.data.spread) check_spread(job, where);

@@ -38,6 +38,12 @@ std::vector<std::string> sharing_batches_on_gpus() {
   return strategy_names([](const StrategyType& type) { return usual_workers(type).unequal && type.on_gpus; });
 }
 
+/// Each process has all of the state, so the others can do without it.
+std::vector<std::string> sharing_batches_with_whole_states() {
+  return strategy_names(
+      [](const StrategyType& type) { return usual_workers(type).unequal && !type.keeps_parts; });
+}
+
 std::vector<std::string> using_servers() {
   return strategy_names([](const StrategyType& type) { return type.uses_servers; });
 }
@@ -85,6 +91,12 @@ std::vector<JobKey> strategy_keys() {
               "strategy.gpu_exchange", [](auto& job) -> auto& { return job.strategy.gpu_exchange; },
               {.choices = {"auto", "nccl", "host"}},
               "How GPUs exchange gradients: by NCCL, or through host memory. auto: by NCCL if it is installed and each replica has its own GPU."))),
+      when(
+          kStrategy, sharing_batches_with_whole_states(),
+          without_result(job_key(
+              "strategy.min_workers", [](auto& job) -> auto& { return job.strategy.min_workers; },
+              {.least = 0, .most = 10'000},
+              "Number of processes (--workers) with which the run goes on when others die: the step in which one is lost is made again, with the same samples, by those who are left (docs/failures.md). 0: a process that is lost ends the run, which continues from its checkpoint. On CPUs, and not with `data.spread` or a stream."))),
   };
 }
 

@@ -169,6 +169,9 @@ class Run {
   }
 
   void check_profile() const {
+    if (options_.profile && options_.elastic != nullptr)
+      throw user_error(
+          "a profile is of a group of processes that stays the same: leave out --profile or strategy.min_workers");
     if (!options_.profile || !uses_servers(job_)) return;
     throw user_error(
         "with strategy '{}' separate worker processes make the steps, and their phases are not collected; profile the job with strategy 'single', 'mirrored' or 'pipeline'",
@@ -284,11 +287,20 @@ class Run {
     if (metrics) say(fmt::format("metrics: http://{}/metrics", metrics->address()));
 
     RunSummary summary;
-    summary.outcome = fit(trainer, observers);
-    accepted.call();
-    summary.checkpoint = checkpoints.save(trainer.state()).string();
-    if (stream) stream->stored();
-    test(summary, trainer);
+    const auto train = [&] {
+      summary.outcome = fit(trainer, observers);
+      accepted.call();
+      summary.checkpoint = checkpoints.save(trainer.state()).string();
+      if (stream) stream->stored();
+      test(summary, trainer);
+      fill_in(summary, session, trainer);
+    };
+    by_those_left(session, trainer, train, [&](const std::string& lost) {
+      const int left = options_.elastic->size();
+      log.lost(lost, left, trainer.state());
+      say(fmt::format("lost: {}; the run goes on after step {} with {} process{}", lost, trainer.state().step,
+                      left, left == 1 ? "" : "es"));
+    });
     // A run of a stream that found no message is no new test.
     if (!summary.test.empty() && (!stream || trainer.times().steps() > 0))
       log.test_done(summary.test, trainer.state());
@@ -296,7 +308,6 @@ class Run {
     summary.folder = folder.path().string();
     summary.train = last.report().train;
     summary.validation = last.report().validation;
-    fill_in(summary, session, trainer);
     if (stream) summary.latency = stream->latency();
     summary.joules = energy.joules();
     summary.energy_source = energy.source();
@@ -386,12 +397,50 @@ class Run {
     CheckpointFollower checkpoints(session, checkpoint_policy(), *options_.processes);
     std::vector<TrainingObserver*> observers;
     if (session.state_is_divided()) observers.push_back(&checkpoints);
-    summary.outcome = fit(trainer, observers);
-    if (session.state_is_divided()) checkpoints.follow();
-    test(summary, trainer);
-    fill_in(summary, session, trainer);
+    by_those_left(session, trainer, [&] {
+      summary.outcome = fit(trainer, observers);
+      if (session.state_is_divided()) checkpoints.follow();
+      test(summary, trainer);
+      fill_in(summary, session, trainer);
+    });
     if (profile_) profile_->trace();
     return summary;
+  }
+
+  /// Does what all processes do together; if one is lost, those who are left begin it again from the state of
+  /// rank 0, which is that after a step. `lost` is called with their names in rank 0.
+  void by_those_left(Session& session, Trainer& trainer, const std::function<void()>& work,
+                     const std::function<void(const std::string&)>& lost = {}) const {
+    for (bool done = false; !done;) {
+      try {
+        work();
+        done = true;
+      } catch (const Error&) {
+        if (options_.elastic == nullptr || !options_.elastic->lost()) throw;
+      }
+      if (done) return;
+      const std::string names = replace_lost(session, trainer);
+      if (lost) lost(names);
+    }
+  }
+
+  /// Returns who was lost, in rank 0.
+  std::string replace_lost(Session& session, Trainer& trainer) const {
+    std::string names;
+    while (true) {
+      const std::string more = options_.elastic->replace();
+      names += (names.empty() || more.empty() ? "" : ", ") + more;
+      try {
+        session.remake(job_program(job_, opened_.data.spec(), options_.processes),
+                       job_cluster(job_, options_.processes));
+        options_.elastic->drop_earlier();
+        share(session, trainer, false, {});
+        trainer.set_part(part_of(session));
+        return names;
+      } catch (const Error&) {
+        if (!options_.elastic->lost()) throw;
+      }
+    }
   }
 
   FitOutcome fit(Trainer& trainer, const std::vector<TrainingObserver*>& observers) const {
@@ -565,6 +614,14 @@ class Run {
     return (opened_.data.train->size() + job_.training.batch - 1) / job_.training.batch;
   }
 
+  /// This process's part of each batch.
+  Part part_of(const Session& session) const {
+    const Program& program = session.program();
+    const BatchShare share =
+        shares_of(program, options_.processes == nullptr ? 0 : options_.processes->rank());
+    return {share.begin, share.end, share.of, program.least.part};
+  }
+
   TrainerOptions trainer_options(const Session& session) const {
     const TrainingJob& training = job_.training;
     TrainerOptions options;
@@ -582,10 +639,7 @@ class Run {
     options.figures = job_figures(job_, opened_.data.spec(), session);
     options.pause_steps = pause_steps();
     options.pause_requested = minutes_passed();
-    const Program& program = session.program();
-    const BatchShare share =
-        shares_of(program, options_.processes == nullptr ? 0 : options_.processes->rank());
-    options.part = {share.begin, share.end, share.of, program.least.part};
+    options.part = part_of(session);
     if (const StreamPtr& stream = opened_.data.stream; stream != nullptr) {
       options.evaluation = job_evaluation(job_, session.metric_names());
       options.left_out = [stream, by_workers = uses_servers(job_)](const CompletedStep& step) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/comm/linked/elastic_processes.h"
 #include "telar/comm/network.h"
 #include "telar/comm/processes.h"
 #include "telar/nn/metrics.h"
@@ -82,6 +83,7 @@ struct RunOptions {
   std::string metrics;  ///< HOST:PORT where Prometheus reads the state of the training; empty: nowhere
   Processes* processes =
       nullptr;  ///< those that train together; null: this one alone. Only rank 0 writes files and messages
+  ElasticProcesses* elastic = nullptr;    ///< the same as `processes`, if those who are left go on
   std::optional<ProfileOptions> profile;  ///< not available with parameter servers
   // Strategies with parameter servers only:
   std::string program;     ///< the command line `telar`, used to start local servers and workers

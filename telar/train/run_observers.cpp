@@ -129,15 +129,22 @@ void LogObserver::test_done(const std::vector<double>& of, const TrainingState& 
   write("test", state, state.epoch, values, lists);
 }
 
+void LogObserver::write_event(const std::string& kind, const TrainingState& state,
+                              std::vector<MetricField> fields) {
+  fields.insert(fields.begin(), {{"kind", kind},
+                                 {"step", state.step},
+                                 {"epoch", state.epoch + 1},
+                                 {"samples", state.samples},
+                                 {"seconds", state.seconds}});
+  try_to([&] { log_.append(fields); });
+}
+
 void LogObserver::resumed(const std::vector<std::string>& changes, const TrainingState& state) {
-  try_to([&] {
-    log_.append({{"kind", "resume"},
-                 {"step", state.step},
-                 {"epoch", state.epoch + 1},
-                 {"samples", state.samples},
-                 {"seconds", state.seconds},
-                 {"changes", fmt::format("{}", fmt::join(changes, "; "))}});
-  });
+  write_event("resume", state, {{"changes", fmt::format("{}", fmt::join(changes, "; "))}});
+}
+
+void LogObserver::lost(const std::string& who, int left, const TrainingState& state) {
+  write_event("recovery", state, {{"lost", who}, {"processes", static_cast<int64_t>(left)}});
 }
 
 void LogObserver::sync() {
@@ -179,6 +186,7 @@ void CheckpointFollower::follow() {
 }
 
 void EnergyObserver::epoch_began(const EpochStart& /*start*/, const TrainingState& /*state*/) {
+  stop();  // of an epoch whose steps are begun again
   began_ = meter_.joules();
 }
 

@@ -47,6 +47,9 @@ class LogObserver final : public TrainingObserver {
   void test_done(const std::vector<double>& values, const TrainingState& state);
   /// Writes what a resumed run has changed: {"kind": "resume", …, "changes": "training.batch: 32 → 64; …"}.
   void resumed(const std::vector<std::string>& changes, const TrainingState& state);
+  /// Writes that processes were lost after this step: {"kind": "recovery", …, "lost": "rank 2 (host:pid)",
+  /// "processes": 2}.
+  void lost(const std::string& who, int left, const TrainingState& state);
   /// Waits until all data are on the storage device.
   void sync();
 
@@ -54,6 +57,7 @@ class LogObserver final : public TrainingObserver {
   using Values = std::vector<std::pair<std::string, double>>;
   void write(const std::string& kind, const TrainingState& state, int64_t epoch, const Values& values,
              const std::vector<MetricField>& lists = {});
+  void write_event(const std::string& kind, const TrainingState& state, std::vector<MetricField> fields);
   void add_figures(const std::string& prefix, const std::vector<double>& of, Values& values,
                    std::vector<MetricField>* lists = nullptr) const;
   void add_stream_values(const TrainingState& state, Values& values) const;

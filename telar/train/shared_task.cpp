@@ -35,7 +35,7 @@ SharedTask shared_task_from_json(const std::string& text) {
 }
 
 int follow(SharedTask task, const std::vector<std::string>& overrides, Processes& processes,
-           const std::function<int()>& signal) {
+           ElasticProcesses* elastic, const std::function<int()>& signal) {
   const Job job = changed_job(task.job, "the coordinator's job", overrides);
   if (task.check) {
     const auto nobody = [](const std::string&) {};
@@ -47,6 +47,7 @@ int follow(SharedTask task, const std::vector<std::string>& overrides, Processes
   options.accept_changed_data = task.accept_changed_data;
   options.stop_requested = [&signal] { return signal() != 0; };
   options.processes = &processes;
+  options.elastic = elastic;
   if (task.profile_steps) options.profile.emplace().steps = *task.profile_steps;
   const RunSummary summary = run_job(job, options);
   return exit_code_of(summary, signal(), &processes);

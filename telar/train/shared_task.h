@@ -24,10 +24,10 @@ std::string to_json(const SharedTask& task);
 /// Throws Error (user).
 SharedTask shared_task_from_json(const std::string& text);
 
-/// The part of a process that has joined. `overrides`: of the job, on its host. `signal`: the number of a
-/// signal that asks it to stop; 0: none. Returns the exit code. Throws Error.
+/// The part of a process that has joined. `overrides`: of the job, on its host. `elastic`: RunOptions.
+/// `signal`: the number of a signal that asks it to stop; 0: none. Returns the exit code. Throws Error.
 int follow(SharedTask task, const std::vector<std::string>& overrides, Processes& processes,
-           const std::function<int()>& signal);
+           ElasticProcesses* elastic, const std::function<int()>& signal);
 
 /// The exit code of a run: 0, or 128 and the number of the signal that has stopped it, which only some of the
 /// processes may have received.

@@ -91,6 +91,9 @@ class Trainer {
   /// evaluates.
   void make_steps_with(StepSource& others) { others_ = &others; }
 
+  /// Changes TrainerOptions::part for later calls.
+  void set_part(const Part& part) { options_.part = part; }
+
   const Figures& figures() const { return *options_.figures; }
   const TrainingState& state() const { return state_; }
   /// Continues from a state, which must belong to the session's current parameters. Throws Error (user) for

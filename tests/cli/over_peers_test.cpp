@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
 
 #include "cli/command.h"
 #include "support/paths.h"
@@ -31,9 +35,10 @@ class OverPeers : public testing::Test {
   std::string text(const std::string& file) const { return read_text(folder_ / file); }
 
   /// A long run, and what happens when it has made steps. `does` sees the process id of a worker as $w.
-  int while_training(const std::string& does) const {
+  int while_training(const std::string& does, const std::string& options = {}) const {
     return run(
-        "$T train small.yaml --output run --set training.epochs=1000000 --workers 3 >out 2>err & job=$!\n"
+        "$T train small.yaml --output run --set training.epochs=1000000 --workers 3 " + options +
+        " >out 2>err & job=$!\n"
         "for i in $(seq 300); do [ -s run/metrics.jsonl ] && break; sleep 0.1; done\n"
         "w=$(pgrep -f -- \"work --join .* --follow $job\" | tail -n 1)\n" +
         does +
@@ -52,6 +57,64 @@ TEST_F(OverPeers, WhoDiesEndsTheOthersAtOnceAndIsNamed) {
   EXPECT_TRUE(says(text("err"), "its last message, ")) << text("err");
   EXPECT_EQ(text("err").find("error: "), text("err").rfind("error: ")) << text("err");
   EXPECT_LT(std::stod(text("ended")) - std::stod(text("killed")), 5e9);
+}
+
+/// The loss of each step and epoch, and the last event of another kind.
+struct Losses {
+  std::map<std::pair<std::string, int64_t>, double> of;
+  nlohmann::json event;
+};
+
+Losses losses_of(const std::string& metrics) {
+  Losses losses;
+  std::istringstream lines(metrics);
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    const std::string kind = record.at("kind");
+    const std::string name = kind == "epoch" ? "validation_loss" : "loss";
+    if (!record.contains(name)) {
+      losses.event = record;
+      continue;
+    }
+    const bool first = losses.of.emplace(std::pair(kind, record.at("step")), record.at(name)).second;
+    EXPECT_TRUE(first) << line;
+  }
+  return losses;
+}
+
+// Each step is made once, with all of its samples: the losses are those of one device.
+TEST_F(OverPeers, ThoseWhoAreLeftMakeTheStepAgain) {
+  const std::string options =
+      " --set training.epochs=12 --set training.batch=64 --set data.samples=800 --set data.validation=0.2"
+      " --set 'data.shape=[1, 16, 16]' --set 'model.options.hidden=[256]' --set optimizer.name=adam ";
+  EXPECT_EQ(
+      run("$T train small.yaml --output one --set strategy.name=single" + options +
+          ">one.out 2>&1 || exit 98\n"
+          "$T train small.yaml --output run --workers 3 --set strategy.min_workers=2" +
+          options +
+          ">out 2>err & job=$!\n"
+          "until w=$(pgrep -f -- \"work --join .* --follow $job\" | tail -n 1); [ -n \"$w\" ]; do :; done\n"
+          "until [ \"$(cat run/metrics.jsonl 2>/dev/null | wc -l)\" -ge 10 ]; do kill -0 $job || break; done\n"
+          "kill -KILL $w; wait $job\n"),
+      0)
+      << text("err");
+  const Losses one = losses_of(text("one/metrics.jsonl"));
+  const Losses left = losses_of(text("run/metrics.jsonl"));
+  ASSERT_EQ(left.of.size(), one.of.size());
+  for (const auto& [step, loss] : one.of)
+    EXPECT_NEAR(left.of.at(step), loss, 1e-4 * std::max(0.01, loss)) << step.first << " " << step.second;
+  EXPECT_EQ(left.event.at("kind"), "recovery");
+  EXPECT_EQ(left.event.at("processes"), 2);
+  EXPECT_TRUE(says(text("out"), "the run goes on after step ")) << text("out");
+  EXPECT_EQ(text("err"), "");
+  EXPECT_EQ(nlohmann::json::parse(text("run/summary.json")).at("replicas"), 2);
+}
+
+TEST_F(OverPeers, WithFewerThanItsLeastARunEnds) {
+  EXPECT_EQ(while_training("kill -KILL $w", "--set strategy.min_workers=3"), 1) << text("err");
+  EXPECT_TRUE(says(text("err"), "2 of at least 3 processes are left")) << text("err");
+  EXPECT_TRUE(says(text("err"), "continue from it with --resume")) << text("err");
+  EXPECT_EQ(text("err").find("error: "), text("err").rfind("error: ")) << text("err");
 }
 
 TEST_F(OverPeers, ATerminationOfOneProcessEndsAllWithItsCode) {
@@ -103,6 +166,11 @@ TEST_F(OverPeers, OptionsThatDoNotFitAreRefused) {
       {"--coordinate 127.0.0.1:0", "say with --workers how many processes there will be"},
       {"--address-file at", "--address-file needs --coordinate"},
       {"--workers 2 --coordinate 10.0.0.1:0", "is not safe without certificates and a token"},
+      {"--workers 2 --set strategy.min_workers=3", "strategy.min_workers is 3, but the run has 2 processes"},
+      {"--set strategy.min_workers=2", "strategy.min_workers is 2, but the run has 1 process"},
+      {"--workers 2 --profile --set strategy.min_workers=1", "leave out --profile or strategy.min_workers"},
+      {"--workers 2 --set strategy.min_workers=1 --set device=cuda", "GPUs have steps under way"},
+      {"--workers 2 --set strategy.name=sharded --set strategy.min_workers=1", "strategy.min_workers is for"},
       {"--workers 0", "--workers"}};
   for (const auto& [options, why] : mistakes) {
     const CommandResult result = telar_in(folder_.path(), "train small.yaml " + options, "timeout 20");
@@ -115,6 +183,11 @@ TEST_F(OverPeers, OptionsThatDoNotFitAreRefused) {
   EXPECT_EQ(twice.code, 2);
   EXPECT_TRUE(says(twice.err, "mpirun has started 2 processes, and --workers would start others"))
       << twice.err;
+  const CommandResult started = telar_in(
+      folder_.path(), "train small.yaml --set strategy.min_workers=1",
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 20 mpirun -n 2 --oversubscribe");
+  EXPECT_EQ(started.code, 2);
+  EXPECT_TRUE(says(started.err, "mpirun ends all processes when one is lost")) << started.err;
 }
 
 TEST_F(OverPeers, AJobIsCheckedByAllProcesses) {

@@ -57,7 +57,7 @@ TEST(PeerInbox, MessagesMeetTheirReceivesInAnyOrder) {
     while (sent < messages.size() || started < messages.size()) {
       if (started < messages.size() && (sent == messages.size() || random() % 2 == 0)) {
         Expected& next = *messages[started++];
-        inbox.start(Lane::stages, next.tag, next.receive);
+        inbox.start({.lane = Lane::stages, .tag = next.tag}, next.receive);
         continue;
       }
       const Expected& next = *messages[sent++];
@@ -83,14 +83,14 @@ TEST(PeerInbox, PartsThatDoNotFitAreRefused) {
   const auto refuses = [&](const PeerFrame& first, const PeerFrame& second, const std::string& why) {
     PeerInbox inbox;
     PeerInbox::Receive receive{.bytes = memory};
-    inbox.start(Lane::stages, 1, receive);
+    inbox.start({.lane = Lane::stages, .tag = 1}, receive);
     expect_error(
         [&] {
           inbox.take(first, {four});
           inbox.take(second, {four});
         },
         {why}, Error::Kind::run);
-    if (!receive.done) inbox.cancel(Lane::stages, 1, receive);
+    if (!receive.done) inbox.cancel({.lane = Lane::stages, .tag = 1}, receive);
   };
   refuses(frame_of(1, 8, 0), frame_of(1, 8, 0), "parts of a message that do not follow each other");
   refuses(frame_of(1, 8, 4), frame_of(1, 8, 4), "parts of a message that do not follow each other");
@@ -105,13 +105,13 @@ TEST(PeerInbox, TheRestOfAMessageThatNobodyWantsAnyMoreIsDropped) {
   const Bytes four(4);
   {
     PeerInbox::Receive receive{.bytes = memory};
-    inbox.start(Lane::stages, 1, receive);
+    inbox.start({.lane = Lane::stages, .tag = 1}, receive);
     inbox.take(frame_of(1, 8, 0), {four});
-    inbox.cancel(Lane::stages, 1, receive);
+    inbox.cancel({.lane = Lane::stages, .tag = 1}, receive);
   }
   inbox.take(frame_of(1, 8, 4), {four});
   PeerInbox::Receive next{.bytes = std::span(memory).first(4)};
-  inbox.start(Lane::stages, 1, next);
+  inbox.start({.lane = Lane::stages, .tag = 1}, next);
   EXPECT_TRUE(inbox.take(frame_of(1, 4, 0), {four}));
   EXPECT_TRUE(next.done);
 }
@@ -420,13 +420,16 @@ TEST_F(Peers, GarbageFromAMemberEndsTheRunAndNamesIt) {
 // Whoever is done leaves, and the others may still be within the same call, which they can end without it.
 TEST_F(Peers, WhoHasLeftIsLostOnlyAfterAWhile) {
   PeerMeeting meeting("127.0.0.1:0", 2, "", {.security = security_});
+  std::promise<void> met;
   std::promise<void> over;
   std::jthread other([&] {
     const JoinedPeers joined = join_peers(meeting.address(), 0, 20, {.security = security_}).value();
+    met.get_future().wait();
     joined.links->leave();
     over.get_future().wait();
   });
   const std::unique_ptr<ProcessLinks> links = meeting.wait();
+  met.set_value();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_NO_THROW(links->check());
   std::string failure;

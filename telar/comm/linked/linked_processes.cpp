@@ -95,8 +95,9 @@ void LinkedProcesses::sleep_until_all_come() {
 
 std::unique_ptr<Group> LinkedProcesses::join(Group& local) {
   require_same(std::to_string(local.size()), "the number of its replicas");
-  const auto meet =
-      !share_memory_ || on_this_host() < size() ? LinkedMember::Meet::messages : LinkedMember::Meet::memory;
+  // The sums in shared memory are of two processes or more.
+  const bool in_memory = share_memory_ && size() > 1 && on_this_host() == size();
+  const auto meet = in_memory ? LinkedMember::Meet::memory : LinkedMember::Meet::messages;
   return std::make_unique<LinkedMember>(local, *links_, watch_, all_, meet, 0);
 }
 

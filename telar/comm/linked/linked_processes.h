@@ -37,6 +37,7 @@ class LinkedProcesses final : public Processes {
     watch_.when_lost(std::move(last_resort));
   }
   void check() const override { watch_.check(); }
+  bool silent(int rank) const { return watch_.silent(rank); }
   void abort(int code, const std::string& why) override { links_->abort(code, why); }
 
  private:

@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "telar/comm/transfer.h"
 
@@ -46,6 +48,21 @@ class ProcessLinks {
   virtual void leave() {}
   /// Ends all processes at once, including this one, with this exit code. `why`: a sentence for the others.
   [[noreturn]] virtual void abort(int code, const std::string& why) = 0;
+};
+
+/// Links that stay when one of the processes is lost. Those who are left make new links over them, a
+/// *generation*: its messages never meet those of another one.
+class ElasticLinks : public ProcessLinks {
+ public:
+  /// Links of some of the processes, whose ranks here are given in ascending order, with this one. They keep
+  /// the names that they have here. `generation`: from 1, another one each time. `look` is called by every
+  /// check(), from any thread, to throw. This object must outlive the result.
+  virtual std::unique_ptr<ProcessLinks> generation(uint16_t generation, std::vector<int> ranks,
+                                                   std::function<void()> look) = 0;
+  /// Forgets what was sent and not received in earlier generations, and what will be.
+  virtual void drop_before(uint16_t generation) = 0;
+  /// Why a process cannot be reached, as a sentence; empty: it can.
+  virtual std::string why_lost(int rank) const = 0;
 };
 
 /// Starts a message that is sent once.

@@ -6,8 +6,9 @@
 
 namespace telar {
 
-Watch::Watch(ProcessLinks& links, Ending ending) : links_(links), ending_(ending) {
-  const auto size = static_cast<size_t>(links.size());
+Watch::Watch(ProcessLinks& links, Ending ending)
+    : links_(links), ending_(ending), silent_(static_cast<size_t>(links.size())) {
+  const size_t size = silent_.size();
   heard_.assign(size, Clock::now());
   words_.resize(size);
   received_.resize(size);
@@ -57,7 +58,7 @@ Watch::~Watch() {
 
 void Watch::check() const {
   links_.check();
-  const int silent = silent_.load(std::memory_order_relaxed);
+  const int silent = last_silent_.load(std::memory_order_relaxed);
   if (silent >= 0) throw silent_error(silent);
 }
 
@@ -91,7 +92,8 @@ void Watch::judge() {
   for (int other = 0; other < links_.size(); ++other) {
     const auto silence = Clock::now() - heard_[static_cast<size_t>(other)];
     if (other == links_.rank() || silence < kPatience) continue;
-    silent_.store(other, std::memory_order_relaxed);
+    silent_[static_cast<size_t>(other)] = true;
+    last_silent_ = other;
     if (silence < kPatience + kLastResort) continue;
     const std::lock_guard lock(mutex_);
     if (last_resort_) std::exchange(last_resort_, nullptr)(silent_error(other));

@@ -35,6 +35,8 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
+  /// Whether a process has not been heard of for kPatience.
+  bool silent(int rank) const { return silent_[static_cast<size_t>(rank)]; }
   /// Throws Error (run) if a process is known to be lost, or has not been heard of for kPatience.
   void check() const;
   /// `last_resort` is called on the thread when kLastResort has passed after a process was lost, because this
@@ -81,7 +83,8 @@ class Watch {
   std::vector<std::unique_ptr<Transfer>> received_;  ///< from each
   std::vector<char> inbox_;                          ///< of received_
   char word_ = 0;
-  std::atomic<int> silent_{-1};
+  std::vector<std::atomic<bool>> silent_;  ///< by rank
+  std::atomic<int> last_silent_{-1};
   Clock::time_point lost_{};  ///< when the links first knew of a lost process
   std::mutex mutex_;          ///< guards last_resort_
   std::function<void(const Error&)> last_resort_;

@@ -3,11 +3,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "telar/comm/linked/links.h"
 
 namespace telar {
+
+/// Which messages between two peers follow each other: those of equal keys.
+struct MessageKey {
+  uint16_t generation = 0;  ///< of the group (ElasticLinks); 0: none
+  Lane lane = Lane::all;
+  uint32_t tag = 0;
+
+  bool operator<(const MessageKey& other) const {
+    return std::tie(generation, lane, tag) < std::tie(other.generation, other.lane, other.tag);
+  }
+};
 
 /// A part of a message between two peers, at the head of each gRPC message.
 struct PeerFrame {
@@ -21,11 +33,13 @@ struct PeerFrame {
 
   Kind kind = Kind::part;
   Lane lane = Lane::all;
-  uint16_t zero = 0;
+  uint16_t generation = 0;
   uint32_t tag = 0;
   uint64_t size = 0;      ///< of the whole message
   uint64_t offset = 0;    ///< of this part in it; parts follow each other
   uint64_t checksum = 0;  ///< of these fields and the bytes that follow (XXH3)
+
+  MessageKey key() const { return {generation, lane, tag}; }
 };
 static_assert(sizeof(PeerFrame) == 32);
 

@@ -13,10 +13,11 @@ constexpr uint64_t kReserved = uint64_t{256} << 20;
 
 }  // namespace
 
-void PeerInbox::start(Lane lane, uint32_t tag, Receive& receive) {
+void PeerInbox::start(MessageKey key, Receive& receive) {
   const std::lock_guard lock(mutex_);
   receive.done = false;
-  Queue& queue = queues_[{lane, tag}];
+  if (drops(key)) return;
+  Queue& queue = queues_[key];
   const auto next = std::ranges::find_if(
       queue.messages, [](const Message& message) { return message.receive == nullptr && !message.dropped; });
   if (next == queue.messages.end()) return queue.waiting.push_back(&receive);
@@ -24,9 +25,11 @@ void PeerInbox::start(Lane lane, uint32_t tag, Receive& receive) {
   finish_front(queue);
 }
 
-void PeerInbox::cancel(Lane lane, uint32_t tag, Receive& receive) {
+void PeerInbox::cancel(MessageKey key, Receive& receive) {
   const std::lock_guard lock(mutex_);
-  Queue& queue = queues_[{lane, tag}];
+  const auto found = queues_.find(key);
+  if (found == queues_.end()) return;
+  Queue& queue = found->second;
   std::erase(queue.waiting, &receive);
   for (Message& message : queue.messages) {
     if (message.receive != &receive) continue;
@@ -39,11 +42,17 @@ bool PeerInbox::is_waited_for() const {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(queues_, [](const auto& one) {
     const auto& [key, queue] = one;
-    return key.first != Lane::watch &&
+    return key.lane != Lane::watch &&
            (!queue.waiting.empty() || std::ranges::any_of(queue.messages, [](const Message& message) {
              return message.receive != nullptr;
            }));
   });
+}
+
+void PeerInbox::drop_before(uint16_t generation) {
+  const std::lock_guard lock(mutex_);
+  oldest_ = generation;
+  std::erase_if(queues_, [this](const auto& one) { return drops(one.first); });
 }
 
 /// What has arrived of a message goes to a receive.
@@ -66,7 +75,8 @@ void PeerInbox::finish_front(Queue& queue) {
 
 bool PeerInbox::take(const PeerFrame& frame, const PeerBytes& bytes) {
   const std::lock_guard lock(mutex_);
-  Queue& queue = queues_[{frame.lane, frame.tag}];
+  if (drops(frame.key())) return false;
+  Queue& queue = queues_[frame.key()];
   const bool complete = queue.messages.empty() || queue.messages.back().arrived == queue.messages.back().size;
   if (frame.offset == 0 && complete) {
     Message& message = queue.messages.emplace_back();

@@ -43,45 +43,43 @@ std::string text_of(const grpc::ServerContext& context, const char* key) {
 
 class PeerSend final : public Transfer {
  public:
-  PeerSend(PeerStream& stream, Lane lane, uint32_t tag, std::span<const std::byte> bytes)
-      : stream_(stream), lane_(lane), tag_(tag), bytes_(bytes) {}
+  PeerSend(PeerStream& stream, MessageKey key, std::span<const std::byte> bytes)
+      : stream_(stream), key_(key), bytes_(bytes) {}
   ~PeerSend() override { stream_.recall(in_transit_); }
   PeerSend(const PeerSend&) = delete;
   PeerSend& operator=(const PeerSend&) = delete;
-  void start() override { stream_.send(lane_, tag_, bytes_, in_transit_); }
+  void start() override { stream_.send(key_, bytes_, in_transit_); }
   bool done() override { return in_transit_ == 0; }
 
  private:
   PeerStream& stream_;
-  Lane lane_;
-  uint32_t tag_;
+  MessageKey key_;
   std::span<const std::byte> bytes_;
   std::atomic<size_t> in_transit_{0};
 };
 
 class PeerReceive final : public Transfer {
  public:
-  PeerReceive(PeerStream& stream, Lane lane, uint32_t tag, std::span<std::byte> bytes)
-      : inbox_(stream.inbox()), lane_(lane), tag_(tag) {
+  PeerReceive(PeerStream& stream, MessageKey key, std::span<std::byte> bytes)
+      : inbox_(stream.inbox()), key_(key) {
     receive_.bytes = bytes;
   }
   ~PeerReceive() override {
-    if (!receive_.done) inbox_.cancel(lane_, tag_, receive_);
+    if (!receive_.done) inbox_.cancel(key_, receive_);
   }
   PeerReceive(const PeerReceive&) = delete;
   PeerReceive& operator=(const PeerReceive&) = delete;
-  void start() override { inbox_.start(lane_, tag_, receive_); }
+  void start() override { inbox_.start(key_, receive_); }
   bool done() override { return receive_.done; }
 
  private:
   PeerInbox& inbox_;
-  Lane lane_;
-  uint32_t tag_;
+  MessageKey key_;
   PeerInbox::Receive receive_;
 };
 
 /// This process's side of all connections. Those of lower ranks accept, those of higher ranks connect.
-class PeerLinks final : public ProcessLinks {
+class PeerLinks final : public ElasticLinks {
  public:
   /// `server`: where it is reached. Waits until all are connected; calls `look` meanwhile, to throw.
   PeerLinks(const peers::Introduction& introduction, std::unique_ptr<PeerServer> server, PeerOptions options,
@@ -118,13 +116,21 @@ class PeerLinks final : public ProcessLinks {
   std::string host(int rank) const override { return members_[static_cast<size_t>(rank)].host(); }
 
   std::unique_ptr<Transfer> to(int rank, Lane lane, int tag, std::span<const std::byte> bytes) override {
-    return std::make_unique<PeerSend>(*streams_[static_cast<size_t>(rank)], lane, static_cast<uint32_t>(tag),
-                                      bytes);
+    return std::make_unique<PeerSend>(stream(rank), MessageKey{0, lane, static_cast<uint32_t>(tag)}, bytes);
   }
   std::unique_ptr<Transfer> from(int rank, Lane lane, int tag, std::span<std::byte> bytes) override {
-    return std::make_unique<PeerReceive>(*streams_[static_cast<size_t>(rank)], lane,
-                                         static_cast<uint32_t>(tag), bytes);
+    return std::make_unique<PeerReceive>(stream(rank), MessageKey{0, lane, static_cast<uint32_t>(tag)},
+                                         bytes);
   }
+  PeerStream& stream(int rank) const { return *streams_[static_cast<size_t>(rank)]; }
+
+  std::unique_ptr<ProcessLinks> generation(uint16_t generation, std::vector<int> ranks,
+                                           std::function<void()> look) override;
+  void drop_before(uint16_t generation) override {
+    for (const auto& stream : streams_)
+      if (stream != nullptr) stream->inbox().drop_before(generation);
+  }
+  std::string why_lost(int rank) const override { return rank == rank_ || !lost_ ? "" : stream(rank).lost(); }
 
   void check() const override {
     if (!lost_) return;
@@ -252,6 +258,52 @@ class PeerLinks final : public ProcessLinks {
   std::vector<std::jthread> threads_;
 };
 
+/// Some of the processes, as the links of a generation.
+class PeerGeneration final : public ProcessLinks {
+ public:
+  PeerGeneration(PeerLinks& all, uint16_t generation, std::vector<int> ranks, std::function<void()> look)
+      : all_(all),
+        generation_(generation),
+        ranks_(std::move(ranks)),
+        rank_(static_cast<int>(std::ranges::find(ranks_, all.rank()) - ranks_.begin())),
+        look_(std::move(look)) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(ranks_.size()); }
+  std::string name(int rank) const override { return all_.name(of(rank)); }
+  std::string last_of(int rank) const override { return all_.last_of(of(rank)); }
+  std::string host(int rank) const override { return all_.host(of(rank)); }
+  std::unique_ptr<Transfer> to(int rank, Lane lane, int tag, std::span<const std::byte> bytes) override {
+    return std::make_unique<PeerSend>(all_.stream(of(rank)), key(lane, tag), bytes);
+  }
+  std::unique_ptr<Transfer> from(int rank, Lane lane, int tag, std::span<std::byte> bytes) override {
+    return std::make_unique<PeerReceive>(all_.stream(of(rank)), key(lane, tag), bytes);
+  }
+  void check() const override {
+    for (const int rank : ranks_)
+      if (const std::string why = all_.why_lost(rank); !why.empty()) throw run_error("{}", why);
+    look_();
+  }
+  void rest() const override { all_.rest(); }
+  void all_reduce(std::span<float> values) override { all_.all_reduce(values); }
+  [[noreturn]] void abort(int code, const std::string& why) override { all_.abort(code, why); }
+
+ private:
+  int of(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
+  MessageKey key(Lane lane, int tag) const { return {generation_, lane, static_cast<uint32_t>(tag)}; }
+
+  PeerLinks& all_;
+  uint16_t generation_;
+  std::vector<int> ranks_;  ///< among all
+  int rank_;
+  std::function<void()> look_;
+};
+
+std::unique_ptr<ProcessLinks> PeerLinks::generation(uint16_t generation, std::vector<int> ranks,
+                                                    std::function<void()> look) {
+  return std::make_unique<PeerGeneration>(*this, generation, std::move(ranks), std::move(look));
+}
+
 }  // namespace
 
 class PeerMeeting::Impl {
@@ -264,7 +316,7 @@ class PeerMeeting::Impl {
 
   std::string address() const { return address_; }
 
-  std::unique_ptr<ProcessLinks> wait(const std::function<void()>& check) {
+  std::unique_ptr<ElasticLinks> wait(const std::function<void()>& check) {
     const peers::Introduction introduction = server_->gather(description_, check);
     return std::make_unique<PeerLinks>(introduction, std::move(server_), options_, check);
   }
@@ -281,7 +333,7 @@ PeerMeeting::PeerMeeting(const std::string& address, int processes, std::string 
     : impl_(std::make_unique<Impl>(address, processes, std::move(description), std::move(options))) {}
 PeerMeeting::~PeerMeeting() = default;
 std::string PeerMeeting::address() const { return impl_->address(); }
-std::unique_ptr<ProcessLinks> PeerMeeting::wait(const std::function<void()>& check) {
+std::unique_ptr<ElasticLinks> PeerMeeting::wait(const std::function<void()>& check) {
   return impl_->wait(check);
 }
 

@@ -40,7 +40,7 @@ class PeerMeeting {
   std::string address() const;
   /// Waits until all processes have come and are connected. `check`: called meanwhile, to throw. Called once.
   /// Throws Error (user) if one comes that expects another group, Error (run) if it fails.
-  std::unique_ptr<ProcessLinks> wait(const std::function<void()>& check = {});
+  std::unique_ptr<ElasticLinks> wait(const std::function<void()>& check = {});
 
  private:
   class Impl;
@@ -48,7 +48,7 @@ class PeerMeeting {
 };
 
 struct JoinedPeers {
-  std::unique_ptr<ProcessLinks> links;
+  std::unique_ptr<ElasticLinks> links;
   std::string description;  ///< of rank 0
 };
 

@@ -33,19 +33,21 @@ PeerStream::~PeerStream() {
 
 // ---- sending ----
 
-void PeerStream::send(Lane lane, uint32_t tag, std::span<const std::byte> bytes,
-                      std::atomic<size_t>& in_transit) {
+void PeerStream::send(MessageKey key, std::span<const std::byte> bytes, std::atomic<size_t>& in_transit) {
   std::unique_lock lock(mutex_);
   if (ended_) return;
   size_t begin = 0;
   do {
     const std::span<const std::byte> part = bytes.subspan(begin, std::min(kPeerPart, bytes.size() - begin));
     ++in_transit;
-    parts_.push_back(
-        {.frame =
-             {.kind = PeerFrame::Kind::part, .lane = lane, .tag = tag, .size = bytes.size(), .offset = begin},
-         .bytes = part,
-         .in_transit = &in_transit});
+    parts_.push_back({.frame = {.kind = PeerFrame::Kind::part,
+                                .lane = key.lane,
+                                .generation = key.generation,
+                                .tag = key.tag,
+                                .size = bytes.size(),
+                                .offset = begin},
+                      .bytes = part,
+                      .in_transit = &in_transit});
     begin += part.size();
   } while (begin < bytes.size());
   if (parts_.size() == 1 && !writing_ && writer_ != nullptr && bytes.size() <= kSmallMessage)

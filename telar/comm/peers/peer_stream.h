@@ -36,7 +36,7 @@ class PeerStream {
   PeerInbox& inbox() { return inbox_; }
 
   /// Sends a message. Its bytes must stay while parts are in transit, of which `in_transit` is the number.
-  void send(Lane lane, uint32_t tag, std::span<const std::byte> bytes, std::atomic<size_t>& in_transit);
+  void send(MessageKey key, std::span<const std::byte> bytes, std::atomic<size_t>& in_transit);
   /// Waits until nothing of a message is in transit; if the peer takes nothing, the connection is ended.
   void recall(const std::atomic<size_t>& in_transit);
 

@@ -15,7 +15,11 @@ class ExchangeMetrics final : public Action {
     if (context.request().ahead)
       group_->start_reduce_scatter({metrics.on_device(), metrics.count()});
     else
-      context.communicating("sum of metrics", [&] { group_->all_reduce(metrics.values()); });
+      context.communicating("sum of metrics", [&] {
+        group_->all_reduce(metrics.values());
+        // All replicas of a process update, or none: the exchange may fail for some of them only.
+        if (context.processes() != nullptr) group_->barrier();
+      });
   }
   bool may_run_ahead(const StepContext& /*context*/) const override { return sums_ahead(group_); }
 

@@ -1,0 +1,236 @@
+#include "telar/comm/linked/elastic_processes.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+constexpr int kTagOfWords = 2;  // of the lane of the watch, in no generation
+constexpr size_t kWordHead = 3;
+
+}  // namespace
+
+ElasticProcesses::ElasticProcesses(std::unique_ptr<ElasticLinks> links, int least)
+    : links_(std::move(links)), least_(least) {
+  const int size = links_->size();
+  inbox_.resize(static_cast<size_t>(size));
+  words_.resize(static_cast<size_t>(size));
+  std::vector<int> all(static_cast<size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  left_ = {all.begin(), all.end()};
+  for (const int other : all) {
+    if (other == links_->rank() || (other > 0 && links_->rank() > 0)) continue;
+    const auto o = static_cast<size_t>(other);
+    inbox_[o].resize(kWordHead + all.size());
+    words_[o] = started(links_->from(other, Lane::watch, kTagOfWords, inbox_[o]));
+  }
+  make_generation(number_, std::move(all));
+}
+
+ElasticProcesses::~ElasticProcesses() {
+  if (over_) return;
+  try {
+    now().sleep_until_all_come();
+  } catch (const Error&) {  // nobody needs any more who is lost now
+  }
+}
+
+/// Processes leave a generation one by one.
+void ElasticProcesses::make_generation(uint16_t number, std::vector<int> ranks) {
+  // A word is a reason to stop: to rank 0, from a member; to the others, from rank 0.
+  std::vector<Transfer*> awaited;
+  for (const int rank : ranks)
+    if (words_[static_cast<size_t>(rank)] != nullptr)
+      awaited.push_back(words_[static_cast<size_t>(rank)].get());
+  auto links = links_->generation(number, ranks, [awaited = std::move(awaited)] {
+    for (Transfer* word : awaited)
+      if (word->done()) throw run_error("a process of the group was lost, as another one says");
+  });
+  auto next = std::make_unique<LinkedProcesses>(std::move(links), Ending::alone);
+  next->share_memory(share_memory_);
+  generations_.push_back(std::move(next));
+  ranks_ = std::move(ranks);
+}
+
+void ElasticProcesses::share_memory(bool share) {
+  share_memory_ = share;
+  now().share_memory(share);
+}
+
+void ElasticProcesses::drop_earlier() {
+  generations_.erase(generations_.begin(), generations_.end() - 1);
+  links_->drop_before(number_);
+}
+
+std::string ElasticProcesses::replace() {
+  over_ = true;
+  links_->rank() == 0 ? lead() : follow();
+  over_ = false;
+  return std::exchange(given_up_, {});
+}
+
+// ---- rank 0 ----
+
+void ElasticProcesses::lead() {
+  while (true) {
+    if (number_ == std::numeric_limits<uint16_t>::max())
+      throw run_error("{} groups of processes have been formed, and no more are possible", number_);
+    ++number_;
+    apart_.clear();
+    for (const int rank : left_)
+      if (rank > 0) tell(rank, Word::Kind::stop);
+    wait_until_stopped();
+    exclude_unreachable();
+    require_enough();
+    std::vector<bool> members(words_.size());
+    for (const int rank : left_) members[static_cast<size_t>(rank)] = true;
+    for (const int rank : left_)
+      if (rank > 0) tell(rank, Word::Kind::form, members);
+    try {
+      return make_generation(number_, {left_.begin(), left_.end()});
+    } catch (const Error&) {
+      // One more is lost, or a member says that it could not connect.
+      const bool lost = std::ranges::any_of(
+          left_, [this](int rank) { return rank > 0 && (has_word(rank) || !why_unreachable(rank).empty()); });
+      if (!lost) throw;
+    }
+  }
+}
+
+void ElasticProcesses::wait_until_stopped() {
+  std::set<int> awaited = left_;
+  awaited.erase(0);
+  while (!awaited.empty()) {
+    for (auto next = awaited.begin(); next != awaited.end();) {
+      const int rank = *next;
+      bool over = false;
+      while (!over && has_word(rank)) over = take(rank, next_word(rank));
+      if (!over && !why_unreachable(rank).empty()) {
+        give_up(rank);
+        over = true;
+      }
+      next = over ? awaited.erase(next) : std::next(next);
+    }
+    if (!awaited.empty()) links_->rest();
+  }
+}
+
+bool ElasticProcesses::take(int rank, const Word& word) {
+  for (size_t other = 0; other < word.flags.size(); ++other)
+    if (word.flags[other]) apart_.insert(std::minmax(rank, static_cast<int>(other)));
+  return word.kind == Word::Kind::stopped && word.number == number_;
+}
+
+/// Of two that cannot reach each other, the one with more lost connections; of equal ones, the last.
+void ElasticProcesses::exclude_unreachable() {
+  while (true) {
+    int worst = 0;
+    int64_t most = 1;
+    for (const int rank : left_) {
+      const int64_t links = std::ranges::count_if(apart_, [&](const auto& pair) {
+        return (pair.first == rank || pair.second == rank) && left_.contains(pair.first) &&
+               left_.contains(pair.second);
+      });
+      if (rank == 0 || links < most) continue;
+      most = links;
+      worst = rank;
+    }
+    if (worst == 0) return;
+    give_up(worst);
+  }
+}
+
+void ElasticProcesses::give_up(int rank) {
+  tell(rank, Word::Kind::end);
+  left_.erase(rank);
+  given_up_ += (given_up_.empty() ? "" : ", ") + links_->name(rank);
+}
+
+void ElasticProcesses::require_enough() {
+  if (std::ssize(left_) >= least_) return;
+  for (const int rank : left_)
+    if (rank > 0) tell(rank, Word::Kind::end);
+  throw run_error(
+      "lost: {}; {} of at least {} processes are left; the last checkpoint is whole; continue from it with --resume, with any number of processes",
+      given_up_, left_.size(), least_);
+}
+
+// ---- the others ----
+
+void ElasticProcesses::follow() {
+  const auto own = static_cast<size_t>(links_->rank());
+  tell(0, Word::Kind::lost, unreachable());
+  while (true) {
+    if (!has_word(0)) {
+      if (const std::string why = why_unreachable(0); !why.empty()) throw run_error("{}", why);
+      links_->rest();
+      continue;
+    }
+    const Word word = next_word(0);
+    if (word.kind == Word::Kind::end)
+      throw run_error(
+          "rank 0 goes on without {}, or not at all: it did not answer in time, the others could not reach it, or too few are left",
+          links_->name(links_->rank()));
+    if (word.kind == Word::Kind::stop) {
+      number_ = word.number;
+      tell(0, Word::Kind::stopped, unreachable());
+    }
+    if (word.kind != Word::Kind::form || word.number != number_ || !word.flags[own]) continue;
+    std::vector<int> ranks;
+    for (size_t rank = 0; rank < word.flags.size(); ++rank)
+      if (word.flags[rank]) ranks.push_back(static_cast<int>(rank));
+    try {
+      return make_generation(number_, std::move(ranks));
+    } catch (const Error&) {
+      if (why_unreachable(0).empty() && unreachable() == std::vector<bool>(words_.size()) && !has_word(0))
+        throw;
+      tell(0, Word::Kind::lost, unreachable());
+    }
+  }
+}
+
+// ---- words ----
+
+std::string ElasticProcesses::why_unreachable(int rank) const {
+  if (std::string why = links_->why_lost(rank); !why.empty()) return why;
+  const auto at = std::ranges::find(ranks_, rank);
+  const bool silent = at != ranks_.end() && now().silent(static_cast<int>(at - ranks_.begin()));
+  return silent ? fmt::format("the process of {} does not answer", links_->name(rank)) : "";
+}
+
+std::vector<bool> ElasticProcesses::unreachable() const {
+  std::vector<bool> flags(words_.size());
+  for (const int rank : ranks_) flags[static_cast<size_t>(rank)] = !why_unreachable(rank).empty();
+  return flags;
+}
+
+ElasticProcesses::Word ElasticProcesses::next_word(int rank) {
+  const auto from = static_cast<size_t>(rank);
+  const std::vector<std::byte>& bytes = inbox_[from];
+  Word word{.kind = static_cast<Word::Kind>(bytes[0]),
+            .number = static_cast<uint16_t>(static_cast<unsigned>(bytes[1]) |
+                                            (static_cast<unsigned>(bytes[2]) << 8U)),
+            .flags = {}};
+  for (size_t other = kWordHead; other < bytes.size(); ++other)
+    word.flags.push_back(bytes[other] != std::byte{0});
+  words_[from]->start();
+  return word;
+}
+
+void ElasticProcesses::tell(int rank, Word::Kind kind, std::vector<bool> flags) {
+  std::erase_if(sent_, [](const Sent& sent) { return sent.transfer->done(); });
+  Sent& sent = sent_.emplace_back();
+  sent.bytes = {static_cast<std::byte>(kind), static_cast<std::byte>(number_ & 0xFFU),
+                static_cast<std::byte>(number_ >> 8U)};
+  flags.resize(words_.size());
+  for (const bool flag : flags) sent.bytes.push_back(flag ? std::byte{1} : std::byte{0});
+  sent.transfer = started(links_->to(rank, Lane::watch, kTagOfWords, sent.bytes));
+}
+
+}  // namespace telar

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "telar/comm/linked/linked_processes.h"
+#include "telar/comm/linked/links.h"
+#include "telar/comm/processes.h"
+
+namespace telar {
+
+/// Processes of which some may be lost: when an operation has failed and lost() is true, those who are left
+/// call replace(), and are then another group with other ranks, the next *generation*. Connections stay; what
+/// passes over them belongs to its generation, and so does all shared memory.
+///
+/// Rank 0 alone forms the generations, and keeps its rank; who loses it ends. A generation that cannot be
+/// formed because one more is lost is followed by another attempt. docs/design.md, "A step is made again by
+/// those who are left", says what the run does with it.
+class ElasticProcesses final : public Processes {
+ public:
+  /// `least`: processes without which the run ends. All of them call it. Waits.
+  ElasticProcesses(std::unique_ptr<ElasticLinks> links, int least);
+  ~ElasticProcesses() override;
+  ElasticProcesses(const ElasticProcesses&) = delete;
+  ElasticProcesses& operator=(const ElasticProcesses&) = delete;
+
+  /// Forms the next generation of those who are left. What was made by the one before (groups, transfers)
+  /// may be destroyed, but no more used. Returns who was lost since the last call, in rank 0: "rank 2
+  /// (host:pid)". Throws Error (run) if rank 0 is lost, too few are left, or this process was given up.
+  std::string replace();
+  /// Call when nothing is left of what earlier generations have made.
+  void drop_earlier();
+
+  int rank() const override { return now().rank(); }
+  int size() const override { return now().size(); }
+  int on_this_host() const override { return now().on_this_host(); }
+  int index_on_this_host() const override { return now().index_on_this_host(); }
+  void broadcast(std::span<std::byte> bytes, int from) override { now().broadcast(bytes, from); }
+  int lowest(int value) override { return now().lowest(value); }
+  void lowest(std::span<float> values) override { now().lowest(values); }
+  void sleep_until_all_come() override { now().sleep_until_all_come(); }
+  void library_all_reduce(std::span<float> values) override { now().library_all_reduce(values); }
+  std::unique_ptr<Group> join(Group& local) override { return now().join(local); }
+  std::unique_ptr<Group> join_some(Group& local, const std::vector<int>& ranks, int channel) override {
+    return now().join_some(local, ranks, channel);
+  }
+  std::unique_ptr<Transfer> message_to(int rank, int tag, std::span<const std::byte> bytes) override {
+    return now().message_to(rank, tag, bytes);
+  }
+  std::unique_ptr<Transfer> message_from(int rank, int tag, std::span<std::byte> bytes) override {
+    return now().message_from(rank, tag, bytes);
+  }
+  void share_memory(bool share) override;
+  /// Never calls it: whoever is lost, the others notice at their next operation.
+  void when_lost(std::function<void(const Error&)> /*last_resort*/) override {}
+  void check() const override { now().check(); }
+  void abort(int code, const std::string& why) override { links_->abort(code, why); }
+
+ private:
+  /// What rank 0 and another process tell each other. Each has one `flag` for each process.
+  struct Word {
+    enum class Kind : uint8_t {
+      lost,     ///< to rank 0: the sender cannot go on; flags: whom it cannot reach
+      stop,     ///< to the others: say so when nothing is done any more
+      stopped,  ///< to rank 0: the answer; flags as of lost
+      form,     ///< to the others: the next generation; flags: its members
+      end       ///< to the others: the receiver is no member any more
+    };
+    Kind kind = Kind::lost;
+    uint16_t number = 0;  ///< of the attempt
+    std::vector<bool> flags;
+  };
+  /// A word on its way.
+  struct Sent {
+    std::vector<std::byte> bytes;  ///< of the transfer
+    std::unique_ptr<Transfer> transfer;
+  };
+
+  LinkedProcesses& now() const { return *generations_.back(); }
+  void make_generation(uint16_t number, std::vector<int> ranks);
+  void lead();
+  void follow();
+  void give_up(int rank);
+  /// Takes a word of a process: its answer to this attempt, or whom it cannot reach. Returns whether it has
+  /// stopped.
+  bool take(int rank, const Word& word);
+  void wait_until_stopped();
+  /// Gives up whom most of the others cannot reach.
+  void exclude_unreachable();
+  void require_enough();
+
+  std::string why_unreachable(int rank) const;
+  std::vector<bool> unreachable() const;
+  bool has_word(int rank) const { return words_[static_cast<size_t>(rank)]->done(); }
+  Word next_word(int rank);
+  void tell(int rank, Word::Kind kind, std::vector<bool> flags = {});
+
+  std::unique_ptr<ElasticLinks> links_;
+  int least_;
+  bool share_memory_ = true;
+  bool over_ = false;                    ///< replace() has failed: there is nobody to wait for at the end
+  uint16_t number_ = 1;                  ///< of the last attempt
+  std::set<int> left_;                   ///< ranks among all; in rank 0, those that are not given up
+  std::string given_up_;                 ///< since the last replace()
+  std::set<std::pair<int, int>> apart_;  ///< who cannot reach each other
+  std::vector<std::vector<std::byte>> inbox_;     ///< of words_
+  std::vector<std::unique_ptr<Transfer>> words_;  ///< the next one from each; null: not awaited
+  std::vector<Sent> sent_;
+  std::vector<int> ranks_;                                     ///< of the last generation, among all
+  std::vector<std::unique_ptr<LinkedProcesses>> generations_;  ///< the last one is in use
+};
+
+}  // namespace telar

@@ -1,0 +1,213 @@
+#include "telar/comm/linked/elastic_processes.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "support/sentences.h"
+#include "telar/comm/peers/peer_links.h"
+#include "telar/comm/thread_group.h"
+
+namespace telar::test {
+namespace {
+
+/// One of the threads that play processes.
+struct Played {
+  ElasticLinks& links;
+  ElasticProcesses& processes;
+  int rank;  ///< at the beginning
+};
+
+class ElasticProcessesTest : public testing::Test {
+ protected:
+  /// Calls work(played) for each of `count`.
+  void together(int count, int least, const std::function<void(Played)>& work) {
+    PeerMeeting meeting("127.0.0.1:0", count, "", {.security = security_, .say = {}});
+    const auto play = [&](std::unique_ptr<ElasticLinks> links) {
+      ElasticLinks& raw = *links;
+      const int rank = raw.rank();
+      ElasticProcesses processes(std::move(links), least);
+      work({raw, processes, rank});
+    };
+    std::vector<std::jthread> others;
+    for (int i = 1; i < count; ++i)
+      others.emplace_back([&] {
+        play(std::move(join_peers(meeting.address(), 0, 20, {.security = security_, .say = {}})->links));
+      });
+    play(meeting.wait());
+  }
+
+  /// Ends all connections when the others have begun steps, too. The process finds itself alone.
+  static void die(const Played& played) {
+    EXPECT_THROW(
+        {
+          played.processes.any(false);
+          played.links.leave();
+          while (true) played.processes.any(false);
+        },
+        Error);
+    played.links.leave();
+    EXPECT_THROW(played.processes.replace(), Error);
+  }
+
+  Security security_{.token = "0123456789abcdef0123"};
+};
+
+/// The sum over all processes of 1 + a process's first rank, in buckets and in small values.
+void expect_sums(const Played& played, float expected) {
+  ThreadTeam team(1);
+  const auto group = played.processes.join(team.member(0));
+  const auto memory = group->allocate(sizeof(float) * 1000);
+  const std::span bucket(reinterpret_cast<float*>(memory.data()), 1000);
+  for (int step = 0; step < 3; ++step) {
+    std::ranges::fill(bucket, static_cast<float>(1 + played.rank));
+    group->start_reduce_scatter(bucket);
+    group->finish();
+    std::array<float, 1> value{static_cast<float>(1 + played.rank)};
+    group->all_reduce(value);
+    EXPECT_EQ(bucket[0], expected);
+    EXPECT_EQ(bucket[999], expected);
+    EXPECT_EQ(value[0], expected);
+  }
+}
+
+/// Makes steps until somebody is lost.
+void make_steps(
+    const Played& played, const std::function<void()>& first = [] {}) {
+  try {
+    first();
+    while (true) played.processes.any(false);
+  } catch (const Error&) {
+    if (!played.processes.lost()) throw;
+  }
+}
+
+TEST_F(ElasticProcessesTest, ThoseWhoAreLeftAreAGroupInSharedMemoryAndByMessages) {
+  for (const bool share : {true, false}) {
+    together(4, 1, [&](const Played& played) {
+      played.processes.share_memory(share);
+      if (played.rank == 2) {
+        expect_sums(played, 10);
+        return die(played);
+      }
+      make_steps(played, [&] { expect_sums(played, 10); });
+      const std::string lost = played.processes.replace();
+      played.processes.drop_earlier();
+      if (played.rank == 0) {
+        EXPECT_TRUE(says(lost, "rank 2 (")) << lost;
+      }
+      EXPECT_EQ(played.processes.size(), 3);
+      EXPECT_EQ(played.processes.rank(), played.rank == 3 ? 2 : played.rank);
+      EXPECT_EQ(played.processes.gather(std::to_string(played.rank)),
+                (std::vector<std::string>{"0", "1", "3"}));
+      if (played.rank == 1) {
+        expect_sums(played, 7);
+        return die(played);
+      }
+      make_steps(played, [&] { expect_sums(played, 7); });
+      played.processes.replace();
+      if (played.rank == 3) {
+        expect_sums(played, 5);
+        return die(played);
+      }
+      make_steps(played, [&] { expect_sums(played, 5); });
+      played.processes.replace();
+      EXPECT_EQ(played.processes.size(), 1);
+      expect_sums(played, 1);
+    });
+  }
+}
+
+// A message of tag 5 that nobody took, and one that was asked for and never came.
+TEST_F(ElasticProcessesTest, MessagesOfAnEarlierGenerationMeetNoneOfTheNext) {
+  together(3, 1, [&](const Played& played) {
+    ElasticProcesses& processes = played.processes;
+    processes.share_memory(false);
+    std::array<std::byte, 1> old{std::byte{1}};
+    std::array<std::byte, 1> now{std::byte{2}};
+    std::array<std::byte, 1> never{};
+    std::unique_ptr<Transfer> forgotten;
+    if (played.rank == 0) started(processes.message_to(1, 5, old));
+    if (played.rank == 1) forgotten = started(processes.message_from(0, 6, never));
+    processes.any(false);
+    if (played.rank == 2) return die(played);
+    make_steps(played);
+    processes.replace();
+    for (int i = 0; i < 2; ++i) {
+      std::array<std::byte, 1> got{};
+      const auto transfer = started(played.rank == 0 ? processes.message_to(1, 5 + i, now)
+                                                     : processes.message_from(0, 5 + i, got));
+      while (!transfer->done()) std::this_thread::yield();
+      if (played.rank == 1) {
+        EXPECT_EQ(got[0], std::byte{2});
+      }
+      if (i == 0) processes.drop_earlier();
+    }
+    EXPECT_EQ(never[0], std::byte{0});
+    if (forgotten != nullptr) {
+      EXPECT_FALSE(forgotten->done());
+    }
+  });
+}
+
+TEST_F(ElasticProcessesTest, OfTwoThatCannotReachEachOtherTheLastIsGivenUp) {
+  together(3, 2, [&](const Played& played) {
+    // A connection with a message of another size than is expected ends.
+    std::array<std::byte, 2> bytes{};
+    const auto transfer = played.rank == 1
+                              ? played.links.to(2, Lane::members, 7, bytes)
+                              : played.links.from(1, Lane::members, 7, std::span(bytes).first(1));
+    if (played.rank == 2) transfer->start();
+    played.processes.any(false);
+    if (played.rank == 1) {
+      played.processes.any(false);
+      transfer->start();
+    }
+    make_steps(played);
+    if (played.rank == 2) {
+      EXPECT_TRUE(says(sentence_of([&] { played.processes.replace(); }, Error::Kind::run),
+                       "rank 0 goes on without rank 2 ("));
+      return;
+    }
+    played.processes.replace();
+    expect_sums(played, 3);
+  });
+}
+
+// The second one is lost while the others wait for its answer.
+TEST_F(ElasticProcessesTest, AFurtherLossIsAnotherAttempt) {
+  together(4, 2, [&](const Played& played) {
+    if (played.rank == 1) return die(played);
+    make_steps(played);
+    if (played.rank == 3) return die(played);
+    played.processes.replace();
+    while (played.processes.size() > 2) {
+      make_steps(played);
+      played.processes.replace();
+    }
+    expect_sums(played, 4);
+  });
+}
+
+TEST_F(ElasticProcessesTest, WithTooFewOrWithoutRank0AllEnd) {
+  for (const int dies : {0, 2}) {
+    together(3, 3, [&](const Played& played) {
+      if (played.rank == dies) return die(played);
+      make_steps(played);
+      const std::string why = sentence_of([&] { played.processes.replace(); }, Error::Kind::run);
+      const std::string expected = dies == 0          ? "the process of rank 0 ("
+                                   : played.rank == 0 ? "2 of at least 3 processes are left"
+                                                      : "rank 0 goes on without";
+      EXPECT_TRUE(says(why, expected)) << why;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace telar::test
