@@ -29,10 +29,22 @@ if(TELAR_LLD)
   add_link_options(-fuse-ld=lld)
 endif()
 
+# GCC collects garbage from 128 MB on; without it a unit takes 5 to 15 % less of its time, and up to 1.4 GB. The code is the same.
+add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=2000000>)
+
 # For code that runs once in a job or once in a step: -O1, which takes half of the compiler's time of -O3.
 function(telar_cold target)
+  telar_level(${target} -O1)
+endfunction()
+
+# For tests and weave: -Og, which takes a fifth less.
+function(telar_once target)
+  telar_level(${target} -Og)
+endfunction()
+
+function(telar_level target level)
   if(NOT TELAR_SANITIZE)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-O1>)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:${level}>)
   endif()
 endfunction()
 

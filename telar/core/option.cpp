@@ -48,15 +48,22 @@ Attribute checked(const std::string& owner, const Option& option, const Attribut
   if (fits) return value;
   const std::string kind =
       std::visit([&](const auto& type) { return value_kind(option.rule, type); }, option.fallback);
-  throw user_error("{}: option {} must be {}", owner, Attributes({{option.name, given}}).str(), kind);
+  const auto* number = std::get_if<double>(&value);
+  throw user_error("{}: option {} must be {}{}", owner, Attributes({{option.name, given}}).str(), kind,
+                   number != nullptr && !fits_f32(*number) ? kFitsF32 : "");
 }
 
 }  // namespace
 
+bool fits_f32(double value) {
+  using Limits = std::numeric_limits<float>;
+  return value == 0 || (std::abs(value) >= Limits::min() && std::abs(value) <= Limits::max());
+}
+
 bool ValueRule::allows(double value) const {
   const bool low = above_least ? value > least : value >= least;
   const bool high = below_most ? value < most : value <= most;
-  return low && high && std::isfinite(value);
+  return low && high && fits_f32(value);
 }
 
 bool ValueRule::allows(const std::string& text) const {

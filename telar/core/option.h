@@ -9,7 +9,14 @@
 
 namespace telar {
 
-/// The valid values of an option, besides its type. Limits apply to each number of a list.
+/// Whether f32, in which everything is computed, has all its digits for a number: 0, or 1.18e-38 to 3.4e38 in
+/// magnitude.
+bool fits_f32(double value);
+/// What is said of one that does not, after the valid values.
+inline constexpr const char* kFitsF32 = ", that f32 can hold: 0, or from 1.18e-38 to 3.4e38 in magnitude";
+
+/// The valid values of an option, besides its type. Limits apply to each number of a list; a number must fit
+/// f32 in any case.
 struct ValueRule {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();

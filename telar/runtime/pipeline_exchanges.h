@@ -9,12 +9,14 @@
 
 namespace telar {
 
-/// What the stages of one pipeline in this process share, for each of their graphs.
+/// What the stages of one pipeline in this process share, for each kind of their graphs. One kind runs at a
+/// time, so all values are in the same memory.
 struct PipelineExchange {
   /// `inputs`: of each sample.
   PipelineExchange(const StagesHere& here, const SampleInputs& inputs)
-      : gradient(here, inputs), evaluation(here, inputs), prediction(here, inputs) {}
+      : gradient(here, inputs, values), evaluation(here, inputs, values), prediction(here, inputs, values) {}
 
+  CommonMemory values;
   StageExchange gradient;
   StageExchange evaluation;
   StageExchange prediction;

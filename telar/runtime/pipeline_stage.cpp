@@ -71,10 +71,10 @@ PipelineStage::PipelineStage(StepContext& worker, PipelineExchange& exchange)
   link_.add_names(worker.gradient_graph());
   link_.add_names(weight_gradients_);
   const WorkerProgram& own = worker.worker();
-  evaluation_.emplace(worker, exchange.evaluation, GraphForms{&worker.evaluation_graph(), &own.evaluation},
-                      own.evaluation_crossings);
-  prediction_.emplace(worker, exchange.prediction, GraphForms{&worker.prediction_graph(), &own.prediction},
-                      own.prediction_crossings);
+  evaluation_.emplace(worker, exchange.evaluation, activations_,
+                      GraphForms{&worker.evaluation_graph(), &own.evaluation}, own.evaluation_crossings);
+  prediction_.emplace(worker, exchange.prediction, activations_,
+                      GraphForms{&worker.prediction_graph(), &own.prediction}, own.prediction_crossings);
 }
 
 std::vector<std::pair<std::string, TensorLayout>> PipelineStage::wanted_layouts(int64_t batch) const {
@@ -172,18 +172,15 @@ void PipelineStage::bind(Plan& plan) {
   size_t micro_batch_bytes = micro_batch_bytes_;
   for (const MicroBatch& micro_batch : plan.micro_batches)
     micro_batch_bytes = std::max(micro_batch_bytes, round(micro_batch.graph->executable->activation_bytes()));
-  size_t bytes = std::max(memory_.size(), micro_batch_bytes * in_flight_);
+  size_t bytes = micro_batch_bytes * in_flight_;
   if (plan.weight_gradients) bytes = std::max(bytes, plan.weight_gradients->activation_bytes());
-  if (micro_batch_bytes > micro_batch_bytes_ || bytes > memory_.size()) {
-    for (auto& [size, other] : plans_) other.generation = 0;  // they are bound to the smaller memory
-    micro_batch_bytes_ = micro_batch_bytes;
-    memory_ = Buffer(0);
-    memory_ = Buffer(bytes);
-  }
+  if (std::exchange(micro_batch_bytes_, micro_batch_bytes) != micro_batch_bytes)
+    for (auto& [size, other] : plans_) other.generation = 0;  // their micro-batches are at other places
+  const std::span<std::byte> memory = activations_.at_least(bytes);
   for (size_t i = 0; i < plan.micro_batches.size(); ++i) {
     MicroBatch& micro_batch = plan.micro_batches[i];
     const auto addresses = exchange_.addresses(micro_batch.part.first);
-    const std::span<std::byte> activations{memory_.data() + i % in_flight_ * micro_batch_bytes_,
+    const std::span<std::byte> activations{memory.data() + i % in_flight_ * micro_batch_bytes_,
                                            micro_batch_bytes_};
     Bindings of_micro_batch = worker_.bindings();
     of_micro_batch.activations = activations;
@@ -194,14 +191,14 @@ void PipelineStage::bind(Plan& plan) {
   if (plan.weight_gradients) {
     const auto addresses = exchange_.addresses(0);
     Bindings of_batch = worker_.bindings();
-    of_batch.activations = {memory_.data(), memory_.size()};
+    of_batch.activations = memory;
     of_batch.delivered = &addresses;
     plan.weight_gradients_context = plan.weight_gradients->bind(worker_.home().arena, of_batch);
   }
   std::vector<MicroBatchPart> parts;
   for (const MicroBatch& micro_batch : plan.micro_batches) parts.push_back(micro_batch.part);
   plan.messages = link_.messages(parts);
-  plan.generation = exchange_.generation();
+  plan.generation = generation();
 }
 
 PipelineStage::Plan& PipelineStage::plan_for(const SampleCounts& batch) {
@@ -212,7 +209,7 @@ PipelineStage::Plan& PipelineStage::plan_for(const SampleCounts& batch) {
     link_.in_order([&] { make_plan(plan, batch); });
     link_.reserve(batch.own);
   }
-  if (plan.generation != exchange_.generation()) bind(plan);
+  if (plan.generation != generation()) bind(plan);
   return plan;
 }
 
@@ -319,10 +316,8 @@ size_t PipelineStage::intervals(size_t of_graph) const {
 }
 
 size_t PipelineStage::activation_bytes() const {
-  size_t bytes = memory_.size() + (link_.is_first_here() ? exchange_.bytes() : 0);
+  size_t bytes = activations_.size() + (link_.is_first_here() ? exchange_.bytes() : 0);
   for (const auto& [size, graph] : graphs_) bytes += graph.prepared.size();
-  for (const std::optional<StagePass>* pass : {&evaluation_, &prediction_})
-    if (*pass) bytes += (*pass)->activation_bytes();
   return bytes;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "telar/core/buffer.h"
+#include "telar/runtime/common_memory.h"
 #include "telar/runtime/pipeline_exchanges.h"
 #include "telar/runtime/stage_link.h"
 #include "telar/runtime/stage_pass.h"
@@ -21,7 +22,8 @@ namespace telar {
 /// batch, one micro-batch after another. Evaluation and prediction pass through the stages, too.
 ///
 /// Every micro-batch has its own context. The schedule limits how many micro-batches are in flight, that is,
-/// between forward and backward. There is activation memory for this number of contexts.
+/// between forward and backward. There is activation memory for this number of contexts, which evaluation and
+/// prediction use, too.
 class PipelineStage {
  public:
   /// `worker`: the context of this stage; it and `exchange` must outlive the stage. Throws Error (run) unless
@@ -83,6 +85,8 @@ class PipelineStage {
   Plan& plan_for(const SampleCounts& batch);
   void make_plan(Plan& plan, const SampleCounts& batch);
   void bind(Plan& plan);
+  /// Of the memory to which contexts are bound.
+  uint64_t generation() const { return exchange_.generation() + activations_.generation(); }
   MicroBatchGraph& micro_batch_graph(const SampleCounts& samples);
   void set_micro_batch_inputs();
   void clear_sums();
@@ -95,12 +99,12 @@ class PipelineStage {
   StageExchange& exchange_;
   StageLink link_;
   Graph weight_gradients_;
+  CommonMemory activations_;
   std::optional<StagePass> evaluation_;
   std::optional<StagePass> prediction_;
   std::vector<float> rows_;  ///< doubles in two floats, by member of a group that gathers them and parameter
   std::map<SampleCounts, MicroBatchGraph> graphs_;
   std::map<SampleCounts, Plan> plans_;
-  Buffer memory_;                 ///< of activations
   size_t micro_batch_bytes_ = 0;  ///< of one micro-batch in flight
   size_t in_flight_;
   int64_t steps_ = 0;  ///< including those that only compute

@@ -33,20 +33,18 @@ void StageProgress::stop() {
   done_.notify_all();
 }
 
-bool StageExchange::reserve(int64_t samples) {
+void StageExchange::reserve(int64_t samples) {
   bool known = samples <= samples_;
   for (const auto& [name, layout] : layouts) known = known && offsets_.contains(name);
-  if (known) return false;
+  if (known) return;
   samples_ = std::max(samples, samples_);
   size_t bytes = 0;
   for (const auto& [name, layout] : layouts) {
     offsets_[name] = bytes;
     bytes += align_up(sample_bytes(layout) * static_cast<size_t>(samples_));
   }
-  memory_ = Buffer(0);
-  memory_ = Buffer(bytes);
+  memory_.at_least(bytes);
   ++generation_;
-  return true;
 }
 
 std::map<std::string, std::byte*> StageExchange::addresses(int64_t first) {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "telar/core/buffer.h"
 #include "telar/device/layout.h"
 #include "telar/runtime/batch_parts.h"
+#include "telar/runtime/common_memory.h"
 
 namespace telar {
 
@@ -41,12 +41,17 @@ struct StagesHere {
   bool all() const { return begin == 0 && end == count; }
 };
 
-/// What the stages of a pipeline in one process share: the values that pass from stage to stage, and each
-/// stage's progress.
+/// What the stages of a pipeline in one process share for one kind of graph: the values that pass from stage
+/// to stage, and each stage's progress.
 class StageExchange {
  public:
-  StageExchange(const StagesHere& stages, SampleInputs of_samples)
-      : here(stages), inputs(std::move(of_samples)), forward(stages.count), backward(stages.count) {}
+  /// `memory`: for the values; it must outlive the exchange.
+  StageExchange(const StagesHere& stages, SampleInputs of_samples, CommonMemory& memory)
+      : here(stages),
+        inputs(std::move(of_samples)),
+        forward(stages.count),
+        backward(stages.count),
+        memory_(memory) {}
 
   const StagesHere here;
   const SampleInputs inputs;  ///< of all stages
@@ -60,13 +65,12 @@ class StageExchange {
   std::vector<StageProgress> forward;
   std::vector<StageProgress> backward;
 
-  /// Allocates memory for `samples` samples of every value in `layouts`. Returns true if the values have
-  /// moved.
-  bool reserve(int64_t samples);
+  /// Makes room for `samples` samples of every value in `layouts`.
+  void reserve(int64_t samples);
   /// Addresses of the values' samples from `first` on.
   std::map<std::string, std::byte*> addresses(int64_t first);
-  /// From 1; changes whenever the values have moved.
-  uint64_t generation() const { return generation_; }
+  /// From 2; larger whenever the values have moved.
+  uint64_t generation() const { return generation_ + memory_.generation(); }
   size_t bytes() const { return memory_.size(); }
 
   /// Ends the waits of all stages.
@@ -79,7 +83,7 @@ class StageExchange {
   uint64_t resets_ = 0;
   int64_t samples_ = 0;
   uint64_t generation_ = 1;
-  Buffer memory_;
+  CommonMemory& memory_;
   std::map<std::string, size_t> offsets_;
 };
 

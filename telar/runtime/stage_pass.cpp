@@ -6,9 +6,13 @@
 
 namespace telar {
 
-StagePass::StagePass(StepContext& worker, StageExchange& exchange, const GraphForms& graph,
-                     const std::vector<Crossing>& crossings)
-    : worker_(worker), exchange_(exchange), link_(worker, exchange, crossings), graph_(graph) {
+StagePass::StagePass(StepContext& worker, StageExchange& exchange, CommonMemory& activations,
+                     const GraphForms& graph, const std::vector<Crossing>& crossings)
+    : worker_(worker),
+      exchange_(exchange),
+      activations_(activations),
+      link_(worker, exchange, crossings),
+      graph_(graph) {
   link_.add_names(*graph.fused);
 }
 
@@ -26,25 +30,21 @@ Executable& StagePass::executable(const SampleCounts& samples) {
 }
 
 void StagePass::bind(Plan& plan) {
-  size_t bytes = memory_.size();
+  size_t bytes = 0;
   for (const MicroBatch& micro_batch : plan.micro_batches)
     bytes = std::max(bytes, micro_batch.executable->activation_bytes());
-  if (bytes > memory_.size()) {
-    for (auto& [size, other] : plans_) other.generation = 0;  // they are bound to the smaller memory
-    memory_ = Buffer(0);
-    memory_ = Buffer(bytes);
-  }
+  const std::span<std::byte> activations = activations_.at_least(bytes);
   std::vector<MicroBatchPart> parts;
   for (MicroBatch& micro_batch : plan.micro_batches) {
     const auto addresses = exchange_.addresses(micro_batch.part.first);
     Bindings bindings = worker_.bindings();
-    bindings.activations = {memory_.data(), memory_.size()};
+    bindings.activations = activations;
     bindings.delivered = &addresses;
     micro_batch.context = micro_batch.executable->bind(worker_.home().arena, bindings);
     parts.push_back(micro_batch.part);
   }
   plan.messages = link_.messages(parts);
-  plan.generation = exchange_.generation();
+  plan.generation = generation();
 }
 
 StagePass::Plan& StagePass::plan_for(const SampleCounts& batch) {
@@ -58,7 +58,7 @@ StagePass::Plan& StagePass::plan_for(const SampleCounts& batch) {
     });
     link_.reserve(batch.own);
   }
-  if (plan.generation != exchange_.generation()) bind(plan);
+  if (plan.generation != generation()) bind(plan);
   return plan;
 }
 
@@ -83,10 +83,6 @@ std::vector<float> StagePass::run(const BatchView& batch) {
   }
   link_.finish_sending(plan.messages);
   return outputs;
-}
-
-size_t StagePass::activation_bytes() const {
-  return memory_.size() + (link_.is_first_here() ? exchange_.bytes() : 0);
 }
 
 }  // namespace telar

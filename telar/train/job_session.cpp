@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <optional>
 #include <sstream>
 
 #include "telar/core/error.h"
+#include "telar/core/option.h"
 #include "telar/device/cuda.h"
 #include "telar/observe/process.h"
 #include "telar/runtime/operation_costs.h"
@@ -186,7 +186,7 @@ std::pair<std::string, std::optional<double>> rate_of(const std::string& rule) {
   double factor = 0;
   const char* end = rule.data() + rule.size();
   const auto [stop, error] = std::from_chars(rule.data() + colon + 2, end, factor);
-  const bool good = error == std::errc() && stop == end && std::isfinite(factor) && factor >= 0;
+  const bool good = error == std::errc() && stop == end && fits_f32(factor) && factor >= 0;
   return {rule.substr(0, colon), good ? std::optional(factor) : std::nullopt};
 }
 
@@ -200,8 +200,8 @@ TrainingStep job_step(const Job& job, const SampleSpec& spec) {
     const auto [pattern, factor] = rate_of(rule);
     if (!factor)
       throw user_error(
-          "optimizer.factors: '{}' must be PATTERN: FACTOR, as in 'layer*: 0.1', with a factor of at least 0",
-          rule);
+          "optimizer.factors: '{}' must be PATTERN: FACTOR, as in 'layer*: 0.1', with a factor of at least 0{}",
+          rule, kFitsF32);
     const std::vector<std::string> names = matching(pattern, parameters);
     if (names.empty())
       throw user_error("optimizer.factors: '{}' matches no layer or parameter{}", pattern,

@@ -49,7 +49,12 @@ Error wrong(const JobNode& node, const std::string& key, const ValueRule& rule, 
   }
   if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
     T number{};
-    if (read_number(node, number) == std::errc::result_out_of_range) hint = ", that 64 bits can hold";
+    const bool outside = read_number(node, number) == std::errc::result_out_of_range;
+    if (std::is_floating_point_v<T> && (outside || !fits_f32(static_cast<double>(number)))) {
+      hint = kFitsF32;
+    } else if (outside) {
+      hint = ", that 64 bits can hold";
+    }
   }
   return user_error("{}: {} is {}; it must be {}{}", node.where, key, node.described(),
                     value_kind(rule, type), hint);

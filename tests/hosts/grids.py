@@ -27,7 +27,7 @@ GRIDS = {
 }
 WIRE_JOB = """
 model: {name: mlp, options: {hidden: [256, 256, 256]}}
-data: {source: synthetic, shape: [1, 28, 28], classes: 10, samples: 960, test_samples: 96, validation: 0}
+data: {source: synthetic, shape: [1, 28, 28], classes: 32, samples: 960, test_samples: 96, validation: 0}
 optimizer: {name: sgd, learning_rate: 0.05, momentum: 0.9}
 training: {batch: 96}
 output: {tensorboard: false, checkpoint_epochs: 0}
@@ -47,10 +47,10 @@ WIRE_EPOCHS = (1, 7)
 STAGES_EPOCHS = 61
 WIRE_STEPS = 10 * (WIRE_EPOCHS[1] - WIRE_EPOCHS[0])
 FEW_BYTES = 200_000  # of less, what TCP sends again on a crowded machine and the heads of messages are a larger part
-WIRE_TURNS = 3  # on a crowded machine, TCP sends again what is only late
-# Heads of messages; zeros with which a processor's layout of weights ends, of a divided layer 1.8 %; of peers, also records of
-# TLS and frames of HTTP/2.
-WIRE_TOLERANCE = {"MPI": 0.03, "peers": 0.05}
+WIRE_TURNS = 5  # on a crowded machine, TCP sends again what is only late
+# Heads of messages; of peers, also records of TLS and frames of HTTP/2: 0.03 % to 0.6 % (2026-11-28). Half of the last layer has
+# 16 columns, a multiple of what a processor's layouts have: of 5, the zeros with which such a layout ends would be sent, too.
+WIRE_TOLERANCE = 0.02
 TOLERANCE = 1e-6  # of the test loss: sums over workers have another order. It was about 2 at the beginning
 
 
@@ -138,9 +138,9 @@ def measure(telar, folder, way, security, expect):
             step = measured(telar, folder, way, job, each, f"{way}-{number}-{turn}", security, expect)
             apart = step / expected - 1
             print(f"  {name} by {way}: {step:,.0f} bytes a step on the wire, {100 * apart:+.2f} % of {expected:,.0f}", flush=True)
-            if abs(apart) <= WIRE_TOLERANCE[way]:
+            if abs(apart) <= WIRE_TOLERANCE:
                 break
-        expect(abs(apart) <= WIRE_TOLERANCE[way],
+        expect(abs(apart) <= WIRE_TOLERANCE,
                f"{name} by {way}: a step sends {100 * apart:+.1f} % more than the {expected:,.0f} bytes of its program")
         furthest = max(furthest, abs(apart))
     return furthest

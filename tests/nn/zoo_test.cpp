@@ -127,6 +127,7 @@ TEST(Zoo, NamesTheNearestOptionAndItsValidValues) {
   EXPECT_NE(complaint("mlp", {{"hidden", std::vector<int64_t>{4, 0}}}, {4}, 2).find("at least 1"),
             std::string::npos);
   EXPECT_NE(complaint("mlp", {{"dropout", 1.0}}, {4}, 2).find("below 1"), std::string::npos);
+  EXPECT_NE(complaint("mlp", {{"dropout", 1e-320}}, {4}, 2).find("that f32 can hold"), std::string::npos);
   EXPECT_NE(complaint("resnet18", {{"stem", std::string("5x5")}}, {3, 32, 32}, 2).find("7x7 or 3x3"),
             std::string::npos);
   EXPECT_NE(complaint("lstm", {}, {20}, 2).find("needs the option 'vocabulary'"), std::string::npos);

@@ -107,7 +107,7 @@ def check_refusals(folder, model):
     assert "layer1.0.conv1.weight is [64, 64, 3, 3], not [64, 64, 1, 1]" in sentence(model={"name": "resnet50"})
     assert "did you mean 'layer1.0.bn1'?" in sentence(model={"freeze": ["layer1.0.bm1"]})
     assert "'nn' matches no layer or parameter" in sentence(optimizer={"factors": ["nn: 2"]})
-    for rule in ("fc", "fc: x", "fc: -1", "fc: nan"):
+    for rule in ("fc", "fc: x", "fc: -1", "fc: nan", "fc: 1e-320"):
         assert f"optimizer.factors: '{rule}' must be PATTERN: FACTOR" in sentence(optimizer={"factors": [rule]})
     assert "is left to train" in sentence(model={"freeze": ["*"]})
     other = telar("train", job(folder, data={"classes": CLASSES + 1}), "--check")

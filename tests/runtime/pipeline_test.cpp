@@ -172,6 +172,25 @@ TEST(Pipeline, EvaluationAndPredictionDoNotDependOnTheStages) {
   EXPECT_LT(relative_l2(staged->predict(samples.view()), single->predict(samples.view())), 1e-6);
 }
 
+TEST(Pipeline, StepsAndEvaluationUseTheSameMemory) {
+  const StepOptions step{.batch = 16, .optimizer = SgdOptions{}};
+  const Samples few(16, {1, 28, 28}, 10);
+  const Samples many(128, {1, 28, 28}, 10);
+  auto straight = make_session(convnet(), step, pipeline(2, 4));
+  auto staged = make_session(convnet(), step, pipeline(2, 4));
+  const auto train = [&](Session& session, int64_t number) {
+    session.train(few.view(), {.learning_rate = 0.01F, .step = number, .epoch = 0});
+  };
+  for (const auto& session : {straight.get(), staged.get()}) train(*session, 1);
+  const size_t of_steps = staged->memory().activation_bytes;
+  staged->evaluate(few.view());
+  EXPECT_EQ(staged->memory().activation_bytes, of_steps);
+  staged->evaluate(many.view());  // the memory grows, and so moves
+  EXPECT_GT(staged->memory().activation_bytes, of_steps);
+  for (const auto& session : {straight.get(), staged.get()}) train(*session, 2);
+  EXPECT_EQ(all_gradients(*staged), all_gradients(*straight));
+}
+
 TEST(Pipeline, Bf16GradientsEqualASingleDevice) {
   if (const std::string missing = cpu::bf16_missing(); !missing.empty()) GTEST_SKIP() << missing;
   const StepOptions step{.batch = 32, .optimizer = SgdOptions{}, .precision = Precision::bf16};

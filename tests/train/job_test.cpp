@@ -231,10 +231,17 @@ TEST(Job, AJobWithoutANameIsNamedAfterItsFile) {
   EXPECT_EQ(cut, std::string(99, 'x')) << "not within a character";
 }
 
-TEST(Job, NumbersOfMoreThan64BitsAreNamed) {
-  EXPECT_TRUE(says(mistake(kSmall + "optimizer: {learning_rate: 1e400}\n"),
-                   "at most 1000000, that 64 bits can hold"));
+TEST(Job, NumbersThatDoNotFitAreNamed) {
   EXPECT_TRUE(says(mistake(kSmall, {"training.epochs=99999999999999999999"}), ", that 64 bits can hold"));
+  // A rate of less than f32 can hold would train nothing. 1e-45 has one bit of it left.
+  for (const char* rate : {"1e400", "1e-400", "1e-320", "1e-45"})
+    EXPECT_TRUE(says(mistake(kSmall + "optimizer: {learning_rate: " + rate + "}\n"),
+                     "at most 1000000, that f32 can hold: 0, or from 1.18e-38"));
+  EXPECT_EQ(parse_job(kSmall + "optimizer: {learning_rate: 1.2e-38}\n", "job.yaml").optimizer.learning_rate,
+            1.2e-38);
+  EXPECT_TRUE(says(mistake(kSmall + "loss: {class_weights: [1, 1e-320]}\n"), "that f32 can hold"));
+  EXPECT_TRUE(says(mistake(kSmall, {"strategy=parameter_averaging", "strategy.outer_momentum=1e-320"}),
+                   "that f32 can hold"));
 }
 
 TEST(Job, AnExplicitZeroIsNotADefault) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "telar/core/error.h"
+#include "telar/core/option.h"
 #include "telar/core/suggest.h"
 
 namespace telar {
@@ -72,6 +73,7 @@ double ZooOptions::rate(const std::string& name, double otherwise) const {
   if (const auto* real = std::get_if<double>(given)) value = *real;
   if (const auto* integer = std::get_if<int64_t>(given)) value = static_cast<double>(*integer);
   if (!(value >= 0 && value < 1)) throw wrong(model_, name, *given, "a number of at least 0 and below 1");
+  if (!fits_f32(value)) throw wrong(model_, name, *given, std::string("a number") + kFitsF32);
   return value;
 }
 
