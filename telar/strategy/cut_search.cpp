@@ -1,5 +1,6 @@
 #include "telar/strategy/cut_search.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace telar {
@@ -57,12 +58,13 @@ class CutSearch {
 
   double step_seconds(const std::vector<size_t>& chosen) const {
     std::vector<StageSeconds> stages(threads_.size());
+    std::vector<double> updates(threads_.size());  // begin when all stages have exchanged their metrics
     const std::vector<int> stage_of_node = cuts_.stages(places_of(chosen));
     const auto micro_batches = static_cast<double>(micro_batches_);
     for (size_t n = 0; n < stage_of_node.size(); ++n) {
       if (stage_of_node[n] < 0) continue;
       StageSeconds& stage = stages[static_cast<size_t>(stage_of_node[n])];
-      stage.weight_gradients += update_[n];
+      updates[static_cast<size_t>(stage_of_node[n])] += update_[n];
       if (left_[n]) {
         stage.weight_gradients += seconds_[n];
       } else {
@@ -78,8 +80,9 @@ class CutSearch {
       stages[s].forward /= threads_[s];
       stages[s].backward /= threads_[s];
       stages[s].weight_gradients /= threads_[s];
+      updates[s] /= threads_[s];
     }
-    return simulate_step(stages, micro_batches_);
+    return simulate_step(stages, micro_batches_) + *std::ranges::max_element(updates);
   }
 
   const TrainingStep& step_;
