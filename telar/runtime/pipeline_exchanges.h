@@ -6,6 +6,7 @@
 #include "telar/graph/program.h"
 #include "telar/runtime/batch_parts.h"
 #include "telar/runtime/stage_exchange.h"
+#include "telar/runtime/stage_updates.h"
 
 namespace telar {
 
@@ -14,12 +15,16 @@ namespace telar {
 struct PipelineExchange {
   /// `inputs`: of each sample.
   PipelineExchange(const StagesHere& here, const SampleInputs& inputs)
-      : gradient(here, inputs, values), evaluation(here, inputs, values), prediction(here, inputs, values) {}
+      : gradient(here, inputs, values),
+        evaluation(here, inputs, values),
+        prediction(here, inputs, values),
+        updates(here.end - here.begin) {}
 
   CommonMemory values;
   StageExchange gradient;
   StageExchange evaluation;
   StageExchange prediction;
+  StageUpdates updates;
 };
 
 /// The pipelines of this process.

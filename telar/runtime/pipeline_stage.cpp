@@ -62,6 +62,7 @@ std::vector<OperationTime> summed_over_micro_batches(const std::vector<Operation
 PipelineStage::PipelineStage(StepContext& worker, PipelineExchange& exchange)
     : worker_(worker),
       exchange_(exchange.gradient),
+      updates_(exchange.updates),
       link_(worker, exchange.gradient, worker.worker().crossings),
       weight_gradients_(fuse_activations(worker.worker().weight_gradients)),
       in_flight_(schedule_depth(worker.worker().schedule, worker.program().micro_batches)) {
@@ -247,7 +248,13 @@ void PipelineStage::begin_step() {
   ++steps_;
   link_.begin();
   plan_->messages.start_receiving();
+  updates_.begin(index_here(), worker_.gradients().owned_ranges(),
+                 [this](size_t begin, size_t end, double sum_of_squares) {
+                   return worker_.update(worker_.update_bindings(), sum_of_squares, begin, end);
+                 });
 }
+
+bool PipelineStage::update(double sum_of_squares) { return updates_.make(index_here(), sum_of_squares); }
 
 void PipelineStage::run_micro_batch(MicroBatch& micro_batch, Phase phase, StepPhase direction) {
   int64_t& prepared = phase == Phase::before_pause ? micro_batch.graph->prepared_forward

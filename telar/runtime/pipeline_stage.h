@@ -54,6 +54,9 @@ class PipelineStage {
   /// Sum of the squares of all gradients of all stages. Each parameter's squares come from the stage that
   /// keeps it, and are added up in the order of the parameters, so the result does not depend on the cuts.
   double sum_of_squares();
+  /// Makes the update of what this stage keeps, together with the other stages of this process. Returns false
+  /// if a gradient was not finite.
+  bool update(double sum_of_squares);
 
   /// Upper limit for the intervals of a step, if running the gradient graph once takes `of_graph`.
   size_t intervals(size_t of_graph) const;
@@ -85,6 +88,8 @@ class PipelineStage {
   Plan& plan_for(const SampleCounts& batch);
   void make_plan(Plan& plan, const SampleCounts& batch);
   void bind(Plan& plan);
+  /// Among those of its pipeline in this process.
+  size_t index_here() const { return link_.stage() - exchange_.here.begin; }
   /// Of the memory to which contexts are bound.
   uint64_t generation() const { return exchange_.generation() + activations_.generation(); }
   MicroBatchGraph& micro_batch_graph(const SampleCounts& samples);
@@ -97,6 +102,7 @@ class PipelineStage {
 
   StepContext& worker_;
   StageExchange& exchange_;
+  StageUpdates& updates_;
   StageLink link_;
   Graph weight_gradients_;
   CommonMemory activations_;

@@ -149,6 +149,15 @@ void StepContext::finish_sums() {
   gradients_->count_anew();
 }
 
+bool StepContext::update(UpdateBindings bindings, double sum_of_squares, size_t begin, size_t end) const {
+  const UpdateScalars scalars{request_.inputs.learning_rate, static_cast<float>(request_.samples),
+                              static_cast<float>(request_.inputs.step)};
+  // The state of the range is not where its parameters are, if only a part of it is kept.
+  bindings.states_begin = begin;
+  for (std::byte*& state : bindings.states) state += home_->state_offset(begin);
+  return updater_->apply(bindings, scalars, sum_of_squares, begin, end);
+}
+
 double StepContext::sum_of_squares(Group* group) {
   if (stage_) return stage_->sum_of_squares();
   if (home_->update == Update::whole && !trains_alone(schedule())) return sum_of_pieces();

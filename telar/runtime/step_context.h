@@ -154,6 +154,9 @@ class StepContext final : public HostOperations {
   void communicating(const char* what, const Body& body);
   /// Finishes the sums that were started in this step. In a step that runs ahead, only the device waits.
   void finish_sums();
+  /// Updates the bytes [begin, end) of the arena with this step's gradients. Other threads call it, too, each
+  /// for other bytes. Returns false if a gradient was not finite.
+  bool update(UpdateBindings bindings, double sum_of_squares, size_t begin, size_t end) const;
   /// Sum of the squares of all gradients of the group's workers.
   double sum_of_squares(Group* group);
   /// Records what the worker has done since the previous record.

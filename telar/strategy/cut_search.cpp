@@ -1,6 +1,7 @@
 #include "telar/strategy/cut_search.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace telar {
@@ -19,6 +20,7 @@ class CutSearch {
         seconds_(problem.seconds),
         update_(problem.update),
         threads_(problem.threads),
+        together_(static_cast<size_t>(problem.together)),
         speeds_(problem.speeds),
         micro_batches_(micro_batches) {
     for (const size_t place : all_places_) crossing_.push_back(cuts_.crossing_bytes(place));
@@ -58,7 +60,7 @@ class CutSearch {
 
   double step_seconds(const std::vector<size_t>& chosen) const {
     std::vector<StageSeconds> stages(threads_.size());
-    std::vector<double> updates(threads_.size());  // begin when all stages have exchanged their metrics
+    std::vector<double> updates(threads_.size());
     const std::vector<int> stage_of_node = cuts_.stages(places_of(chosen));
     const auto micro_batches = static_cast<double>(micro_batches_);
     for (size_t n = 0; n < stage_of_node.size(); ++n) {
@@ -80,9 +82,19 @@ class CutSearch {
       stages[s].forward /= threads_[s];
       stages[s].backward /= threads_[s];
       stages[s].weight_gradients /= threads_[s];
-      updates[s] /= threads_[s];
     }
-    return simulate_step(stages, micro_batches_) + *std::ranges::max_element(updates);
+    return simulate_step(stages, micro_batches_) + longest_update(updates);
+  }
+
+  /// Seconds from the moment at which all stages have exchanged their metrics. `updates`: of each stage.
+  double longest_update(const std::vector<double>& updates) const {
+    double longest = 0;
+    for (size_t begin = 0; begin < updates.size(); begin += together_) {
+      const size_t end = std::min(begin + together_, updates.size());
+      longest = std::max(longest, std::accumulate(updates.begin() + begin, updates.begin() + end, 0.0) /
+                                      std::accumulate(threads_.begin() + begin, threads_.begin() + end, 0));
+    }
+    return longest;
   }
 
   const TrainingStep& step_;
@@ -92,6 +104,7 @@ class CutSearch {
   const std::vector<double>& seconds_;
   const std::vector<double>& update_;
   const std::vector<int>& threads_;
+  size_t together_;
   const std::vector<double>& speeds_;
   int64_t micro_batches_;
   std::vector<double> crossing_;  // bytes, by place

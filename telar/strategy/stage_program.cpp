@@ -55,7 +55,7 @@ Cut cut(const TrainingStep& step, const Cluster& cluster, const StageCuts& cuts,
                                                                      : cluster.memory_speed);
   std::vector<bool> left = left_for_the_end(step, cuts, of_micro_batch(step.gradient, micro_batches));
   const std::vector<double> seconds = node_seconds(step.gradient, costs, left, cluster.memory_speed);
-  const CutProblem problem{step, cuts, places, left, seconds, update, threads, speeds};
+  const CutProblem problem{step, cuts, places, left, seconds, update, threads, together, speeds};
   return {cuts.stages(best_cuts(problem, micro_batches)), std::move(left)};
 }
 

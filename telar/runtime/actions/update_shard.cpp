@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "telar/runtime/action.h"
+#include "telar/runtime/pipeline_stage.h"
 
 namespace telar {
 
@@ -39,17 +40,10 @@ class UpdateShard final : public Action {
  private:
   /// Returns false if a gradient was not finite.
   static bool update(StepContext& context, const UpdateBindings& bindings, double sum_of_squares) {
-    const StepRequest& request = context.request();
-    const UpdateScalars scalars{request.inputs.learning_rate, static_cast<float>(request.samples),
-                                static_cast<float>(request.inputs.step)};
+    if (PipelineStage* stage = context.stage()) return stage->update(sum_of_squares);
     bool finite = true;
-    for (const auto& [begin, end] : context.gradients().owned_ranges()) {
-      // The state of the range is not where its parameters are, if only a part of it is kept.
-      UpdateBindings range = bindings;
-      range.states_begin = begin;
-      for (std::byte*& state : range.states) state += context.home().state_offset(begin);
-      finite = context.updater().apply(range, scalars, sum_of_squares, begin, end) && finite;
-    }
+    for (const auto& [begin, end] : context.gradients().owned_ranges())
+      finite = context.update(bindings, sum_of_squares, begin, end) && finite;
     return finite;
   }
 
