@@ -27,13 +27,16 @@ namespace {
 constexpr double kWorkersEnd = 5;  // seconds
 
 /// A process of this host that joins; its errors appear where those of this process do.
-ChildStart worker_process(int64_t rank, const std::string& coordinator, const Security& security) {
-  ChildStart child{.name = fmt::format("the process {}", rank),
-                   .words = {std::filesystem::read_symlink("/proc/self/exe").string(), "work", "--join",
-                             coordinator, "--follow", std::to_string(::getpid())},
-                   .environment = {},
-                   .log = {},
-                   .irreplaceable = [] { return "so the run cannot go on"; }};
+ChildStart worker_process(int64_t rank, const std::string& coordinator, const Security& security,
+                          bool replaceable) {
+  ChildStart child{
+      .name = fmt::format("the process {}", rank),
+      .words = {std::filesystem::read_symlink("/proc/self/exe").string(), "work", "--join", coordinator,
+                "--follow", std::to_string(::getpid())},
+      .environment = {},
+      .log = {},
+      .may_leave = [](int code) { return code == 0 || code > 128; }};  // the run ends, or is stopped
+  if (!replaceable) child.irreplaceable = [] { return "so the run cannot go on"; };
   if (!security.token.empty()) child.environment["TELAR_TOKEN"] = security.token;
   return child;
 }
@@ -67,7 +70,7 @@ class PeerGroup::Impl {
       start.say(fmt::format("waiting for {} other process{}: telar work --join {}", start.workers - 1,
                             start.workers == 2 ? "" : "es", meeting.address()));
     for (int64_t rank = 1; here && rank < start.workers; ++rank)
-      children_.start(worker_process(rank, meeting.address(), security));
+      children_.start(worker_process(rank, meeting.address(), security, start.min_workers > 0));
     auto links = meeting.wait([&] {
       children_.check();
       if (start.stop_requested && start.stop_requested())

@@ -42,11 +42,20 @@ int work(const WorkArguments& arguments) {
   options.patience_seconds = arguments.wait;
   options.stop = end.token();
   options.say = [&log](const std::string& text) { log.line(text); };
-  if (std::optional<JoinedPeers> joined = join_peers(options.coordinator, 0, options.patience_seconds,
-                                                     {.purpose = kTrainPurpose,
-                                                      .security = options.security,
-                                                      .stop = options.stop,
-                                                      .say = options.say})) {
+  std::optional<JoinedPeers> joined;
+  try {
+    joined = join_peers(
+        options.coordinator, 0, options.patience_seconds,
+        {.purpose = kTrainPurpose, .security = options.security, .stop = options.stop, .say = options.say});
+  } catch (const Error&) {
+    if (arguments.follow == 0 || !end.token().stop_requested()) throw;
+    return log.finish(1);  // the process that started it has ended, and said why
+  }
+  if (joined) {
+    if (joined->links == nullptr) {
+      if (arguments.follow == 0) log.line("the run has ended and needed no other process");
+      return log.finish(0);
+    }
     const SharedTask task = shared_task_from_json(joined->description);
     ElasticProcesses* elastic = nullptr;
     const std::unique_ptr<Processes> processes =
@@ -54,6 +63,8 @@ int work(const WorkArguments& arguments) {
     // A process that is stopped would outlive a run that has failed.
     if (arguments.follow != 0)
       prctl(PR_SET_PDEATHSIG, SIGKILL);
+    else if (elastic != nullptr && elastic->waits())
+      log.line(fmt::format("joined {} in place of a process that was lost", options.coordinator));
     else
       log.line(fmt::format("joined {} as rank {} of {}", options.coordinator, processes->rank(),
                            processes->size()));

@@ -14,7 +14,8 @@ struct ChildStart {
   std::vector<std::string> words;                  ///< the program and its arguments
   std::map<std::string, std::string> environment;  ///< in addition to this process's environment
   std::filesystem::path log;  ///< its output is appended here; empty: it goes where this process's own goes
-  bool may_leave = false;     ///< it is not restarted if it ends with exit code 0
+  std::function<bool(int code)> may_leave =
+      {};  ///< whether it is not restarted if it ends with this exit code
   /// Called when it ends, from any thread, for what LocalProcesses::check() then says about it: why nothing
   /// can continue without it. Empty: it is restarted.
   std::function<std::string()> irreplaceable = {};

@@ -64,7 +64,7 @@ ChildStart worker_start(const ClusterOptions& options, const Job& job, int64_t n
                     fmt::format("strategy.devices=[\"{}\"]", device), "--follow", std::to_string(::getpid())},
           .environment = token_environment(options.security),
           .log = options.folder / "logs" / fmt::format("worker-{}.log", number),
-          .may_leave = strategy.elastic.min > 0};
+          .may_leave = [elastic = strategy.elastic.min > 0](int code) { return elastic && code == 0; }};
 }
 
 }  // namespace telar

@@ -145,6 +145,17 @@ DecidedDatasets open_and_decide(DataJob& data, uint64_t seed, const SampleChecks
   return decided;
 }
 
+Datasets open_datasets_as_decided(DataJob& data, uint64_t seed, const DataDecision& decision, int threads) {
+  return open_datasets(data, seed, sizes_only(threads), [&](const Datasets& divided) {
+    const std::string differences = differences_text(decision, found_in(data, divided), "at rank 0");
+    if (!differences.empty())
+      throw user_error("{} has other data than rank 0: {}; all processes need the same files in data.path",
+                       host_name(), differences);
+    take_moments(data, decision);
+    return decision.left_out;
+  });
+}
+
 DatasetPtr open_train_dataset_as_decided(DataJob& data, uint64_t seed, const DataDecision& decision,
                                          int threads) {
   const auto leave_out = [&](const Datasets& divided) {
@@ -178,7 +189,8 @@ void require_as_decided(const DataJob& stream, const DataDecision& decision) {
         host_name(), differences);
 }
 
-Datasets open_datasets_together(DataJob& data, uint64_t seed, const SampleChecks& checks, Processes& all) {
+DecidedDatasets open_datasets_together(DataJob& data, uint64_t seed, const SampleChecks& checks,
+                                       Processes& all) {
   const bool decides = all.rank() == 0;
   DataDecision decision;
   Datasets opened =
@@ -191,12 +203,12 @@ Datasets open_datasets_together(DataJob& data, uint64_t seed, const SampleChecks
                       take_moments(data, decision);
                       return decision.left_out;
                     });
-  if (!decides) return opened;
+  if (!decides) return {std::move(opened), std::move(decision)};
   decision.left_out = opened.left_out;
   decision.mean = data.mean;
   decision.std = data.std;
   send_from_rank_0(decision, all);
-  return opened;
+  return {std::move(opened), std::move(decision)};
 }
 
 }  // namespace telar

@@ -36,6 +36,10 @@ struct DecidedDatasets {
 };
 DecidedDatasets open_and_decide(DataJob& data, uint64_t seed, const SampleChecks& checks);
 
+/// The datasets of a process that comes later, as was decided. `threads` read the sizes of image files.
+/// Throws Error (user) if the samples found here are not those that were found then.
+Datasets open_datasets_as_decided(DataJob& data, uint64_t seed, const DataDecision& decision, int threads);
+
 /// The datasets of a worker, of which it uses only the training samples, as the coordinator has decided.
 /// `threads` read the sizes of image files. Throws Error (user) if the training samples found here are not
 /// those of the coordinator.
@@ -47,8 +51,9 @@ DataDecision decide_on_stream(const DataJob& data);
 /// Throws Error (user) if messages would be read in another way here.
 void require_as_decided(const DataJob& stream, const DataDecision& decision);
 
-/// The datasets of each process over MPI. Rank 0 decides. All processes throw Error (user) if one of them
-/// has found other data than rank 0.
-Datasets open_datasets_together(DataJob& data, uint64_t seed, const SampleChecks& checks, Processes& all);
+/// The datasets of each process over MPI, and what rank 0 has decided. All processes throw Error (user) if
+/// one of them has found other data than rank 0.
+DecidedDatasets open_datasets_together(DataJob& data, uint64_t seed, const SampleChecks& checks,
+                                       Processes& all);
 
 }  // namespace telar

@@ -96,7 +96,7 @@ std::vector<JobKey> strategy_keys() {
           without_result(job_key(
               "strategy.min_workers", [](auto& job) -> auto& { return job.strategy.min_workers; },
               {.least = 0, .most = 10'000},
-              "Number of processes (--workers) with which the run goes on when others die: the step in which one is lost is made again, with the same samples, by those who are left (docs/failures.md). 0: a process that is lost ends the run, which continues from its checkpoint. On CPUs, and not with `data.spread` or a stream."))),
+              "Number of processes (--workers) with which the run goes on when others die: the step in which one is lost is made again, with the same samples, by those who are left, and others take the free places (docs/failures.md). 0: a process that is lost ends the run, which continues from its checkpoint. On CPUs, and not with `data.spread` or a stream."))),
   };
 }
 

@@ -103,7 +103,7 @@ void LocalProcesses::look_after(Process& process) {
   if (::waitpid(process.pid, &status, WNOHANG) != process.pid) return;
   process.pid = -1;
   if (!restarts_) return;
-  process.left = process.what.may_leave && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  process.left = process.what.may_leave && WIFEXITED(status) && process.what.may_leave(WEXITSTATUS(status));
   if (process.left) return;
   const std::string death = fmt::format("{} {}", process.what.name, ending_text(status));
   process.quick_deaths = now - process.started < kQuick && WIFEXITED(status) ? process.quick_deaths + 1 : 0;

@@ -34,6 +34,7 @@
 #include "telar/train/run_graph.h"
 #include "telar/train/run_observers.h"
 #include "telar/train/sample_file.h"
+#include "telar/train/shared_task.h"
 #include "telar/train/spread_data.h"
 #include "telar/train/stream_observer.h"
 
@@ -72,7 +73,7 @@ class Run {
   Run(Job job, const RunOptions& options)
       : job_(with_settled_model(std::move(job), options.processes)),
         options_(options),
-        workers_(settle_workers(job_, job_workers(job_, options.processes))),
+        workers_(settle_workers(job_, workers())),
         opened_(open_run_data(job_, options)) {}
 
   RunSummary run() {
@@ -91,6 +92,7 @@ class Run {
                    opened_.data.train == nullptr ? std::nullopt : std::optional(opened_.data.train->size()));
     Trainer trainer(*session, trainer_options(*session));
     if (options_.profile) profile_.emplace(*options_.profile, *session, options_.processes);
+    if (options_.elastic != nullptr && leads()) options_.elastic->admit(task_of_newcomers());
     return leads() ? lead(*session, trainer) : follow(*session, trainer);
   }
 
@@ -178,7 +180,18 @@ class Run {
         job_.strategy.name);
   }
 
-  bool leads() const { return options_.processes == nullptr || options_.processes->rank() == 0; }
+  bool leads() const { return telar::leads(options_); }
+
+  /// With which the run began.
+  int64_t workers() const {
+    return options_.comes ? job_workers(job_, static_cast<int>(options_.comes->processes))
+                          : job_workers(job_, options_.processes);
+  }
+
+  std::string task_of_newcomers() const {
+    return to_json(SharedTask{
+        .job = job_, .comes = ComesLater{options_.processes->size(), job_.data.rules, opened_.decision}});
+  }
 
   RunSummary lead(Session& session, Trainer& trainer) {
     require_disk_space(session);
@@ -295,11 +308,14 @@ class Run {
       test(summary, trainer);
       fill_in(summary, session, trainer);
     };
-    by_those_left(session, trainer, train, [&](const std::string& lost) {
+    by_those_left(session, trainer, train, [&](const ElasticProcesses::Changes& changes) {
       const int left = options_.elastic->size();
-      log.lost(lost, left, trainer.state());
-      say(fmt::format("lost: {}; the run goes on after step {} with {} process{}", lost, trainer.state().step,
-                      left, left == 1 ? "" : "es"));
+      log.changed(changes.lost, changes.come, left, trainer.state());
+      say(fmt::format("{}{}{}{}{}; the run goes on after step {} with {} process{}",
+                      changes.lost.empty() ? "" : "lost: ", changes.lost,
+                      changes.lost.empty() || changes.come.empty() ? "" : "; ",
+                      changes.come.empty() ? "" : "come: ", changes.come, trainer.state().step, left,
+                      left == 1 ? "" : "es"));
     });
     // A run of a stream that found no message is no new test.
     if (!summary.test.empty() && (!stream || trainer.times().steps() > 0))
@@ -392,7 +408,10 @@ class Run {
   /// What all processes except rank 0 do: the same steps, and nothing else.
   RunSummary follow(Session& session, Trainer& trainer) const {
     RunSummary summary;
-    summary.nothing_to_do = share(session, trainer, false, {});
+    if (options_.comes)
+      replace(session, trainer);
+    else
+      summary.nothing_to_do = share(session, trainer, false, {});
     if (summary.nothing_to_do) return summary;
     CheckpointFollower checkpoints(session, checkpoint_policy(), *options_.processes);
     std::vector<TrainingObserver*> observers;
@@ -407,36 +426,45 @@ class Run {
     return summary;
   }
 
-  /// Does what all processes do together; if one is lost, those who are left begin it again from the state of
-  /// rank 0, which is that after a step. `lost` is called with their names in rank 0.
+  using Changed = std::function<void(const ElasticProcesses::Changes&)>;
+  /// Does what all processes do together; if one is lost or comes, they begin it again from the state of
+  /// rank 0, which is that after a step. `changed` is called in rank 0.
   void by_those_left(Session& session, Trainer& trainer, const std::function<void()>& work,
-                     const std::function<void(const std::string&)>& lost = {}) const {
+                     const Changed& changed = {}) const {
     for (bool done = false; !done;) {
       try {
         work();
         done = true;
       } catch (const Error&) {
-        if (options_.elastic == nullptr || !options_.elastic->lost()) throw;
+        if (options_.elastic == nullptr || (!options_.elastic->lost() && !someone_waits())) throw;
       }
       if (done) return;
-      const std::string names = replace_lost(session, trainer);
-      if (lost) lost(names);
+      const ElasticProcesses::Changes changes = replace(session, trainer);
+      if (changed) changed(changes);
     }
   }
 
-  /// Returns who was lost, in rank 0.
-  std::string replace_lost(Session& session, Trainer& trainer) const {
-    std::string names;
-    while (true) {
-      const std::string more = options_.elastic->replace();
+  bool someone_waits() const {
+    return options_.elastic != nullptr && leads() && options_.elastic->someone_waits();
+  }
+
+  /// Returns who was lost or has come, in rank 0.
+  ElasticProcesses::Changes replace(Session& session, Trainer& trainer) const {
+    ElasticProcesses::Changes all;
+    const auto add = [](std::string& names, const std::string& more) {
       names += (names.empty() || more.empty() ? "" : ", ") + more;
+    };
+    while (true) {
+      const ElasticProcesses::Changes more = options_.elastic->replace();
+      add(all.lost, more.lost);
+      add(all.come, more.come);
       try {
         session.remake(job_program(job_, opened_.data.spec(), options_.processes),
                        job_cluster(job_, options_.processes));
         options_.elastic->drop_earlier();
         share(session, trainer, false, {});
         trainer.set_part(part_of(session));
-        return names;
+        return all;
       } catch (const Error&) {
         if (!options_.elastic->lost()) throw;
       }
@@ -579,7 +607,10 @@ class Run {
   /// A request to stop in one process stops all of them at the same step.
   std::function<bool()> stop_requested() const {
     if (options_.processes == nullptr) return options_.stop_requested;
-    return [this] { return options_.processes->any(options_.stop_requested && options_.stop_requested()); };
+    return [this] {
+      if (someone_waits()) throw run_error("another process takes part from here on");
+      return options_.processes->any(options_.stop_requested && options_.stop_requested());
+    };
   }
 
   void say(const std::string& text) const {
@@ -632,7 +663,7 @@ class Run {
     options.schedule = job_schedule(job_, steps_of_epoch());
     options.seed = seed();
     options.shuffle = job_.data.shuffle;
-    options.together = samples_together(job_, job_workers(job_, options_.processes));
+    options.together = samples_together(job_, workers());
     options.loader_threads = loader_threads(job_, options_.processes);
     options.prefetch = static_cast<int>(job_.data.prefetch);
     options.early_stopping = {training.early_stopping_metric, training.early_stopping_patience};

@@ -10,6 +10,7 @@
 #include "telar/comm/processes.h"
 #include "telar/nn/metrics.h"
 #include "telar/observe/progress.h"
+#include "telar/train/data_decision.h"
 #include "telar/train/job.h"
 #include "telar/train/run_folder.h"
 #include "telar/train/run_losses.h"
@@ -72,6 +73,13 @@ struct RunSummary {
 /// As JSON: "test_accuracy", "train_loss", "images_per_second" …; null for a missing value.
 std::string to_json(const RunSummary& summary);
 
+/// What a process is told that takes the place of a lost one, besides the job as it was settled.
+struct ComesLater {
+  int64_t processes = 0;  ///< of the group at its beginning
+  int64_t rules = 0;      ///< by which samples are read (DataJob)
+  DataDecision decision;
+};
+
 struct RunOptions {
   bool resume = false;
   bool accept_changed_data = false;              ///< resume although the data are not those of the run
@@ -84,12 +92,19 @@ struct RunOptions {
   Processes* processes =
       nullptr;  ///< those that train together; null: this one alone. Only rank 0 writes files and messages
   ElasticProcesses* elastic = nullptr;    ///< the same as `processes`, if those who are left go on
+  std::optional<ComesLater> comes;        ///< this process takes the place of one of `elastic`
   std::optional<ProfileOptions> profile;  ///< not available with parameter servers
   // Strategies with parameter servers only:
   std::string program;     ///< the command line `telar`, used to start local servers and workers
   std::string coordinate;  ///< HOST:PORT that workers join; empty: servers and workers are started locally
   Security security;       ///< for servers and workers on other hosts
 };
+
+/// Whether this process writes the run, and reports.
+inline bool leads(const RunOptions& options) {
+  return options.processes == nullptr ||
+         (options.processes->rank() == 0 && (options.elastic == nullptr || !options.elastic->waits()));
+}
 
 /// Opens the data, creates or resumes the run folder, trains with checkpoints and logs, and tests. A run that
 /// is stopped saves a checkpoint. Throws Error.

@@ -44,7 +44,7 @@ class DataOpening {
   /// A run that is resumed reads samples as before: by the same rules, with the means and deviations that its
   /// weights fit. A new one has the newest rules.
   void keep_reading() {
-    job_.data.rules = kNewestRules;
+    job_.data.rules = options_.comes ? options_.comes->rules : kNewestRules;
     if (!options_.resume) return;
     std::string text = leads() ? reading_before() : "";
     if (options_.processes != nullptr) options_.processes->broadcast(text);
@@ -86,10 +86,12 @@ class DataOpening {
       data_.record = std::move(spread.record);
       return std::move(spread.data);
     }
-    if (options_.processes != nullptr)
-      return open_datasets_together(job_.data, seed(), checks, *options_.processes);
-    if (!uses_servers(job_)) return open_datasets(job_.data, seed(), &checks);
-    DecidedDatasets decided = open_and_decide(job_.data, seed(), checks);
+    if (options_.comes)
+      return open_datasets_as_decided(job_.data, seed(), options_.comes->decision, checks.threads);
+    const bool alone = options_.processes == nullptr;
+    if (alone && !uses_servers(job_)) return open_datasets(job_.data, seed(), &checks);
+    DecidedDatasets decided = alone ? open_and_decide(job_.data, seed(), checks)
+                                    : open_datasets_together(job_.data, seed(), checks, *options_.processes);
     data_.decision = std::move(decided.decision);
     return std::move(decided.data);
   }
@@ -159,7 +161,7 @@ class DataOpening {
     return checks;
   }
 
-  bool leads() const { return options_.processes == nullptr || options_.processes->rank() == 0; }
+  bool leads() const { return telar::leads(options_); }
   uint64_t seed() const { return static_cast<uint64_t>(job_.training.seed); }
 
   Job& job_;

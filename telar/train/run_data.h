@@ -10,7 +10,7 @@ namespace telar {
 
 struct RunData {
   Datasets data;
-  DataDecision decision;  ///< for the workers, if there are parameter servers
+  DataDecision decision;  ///< for processes that come later
   DataRecord record;      ///< of data that are spread over processes; otherwise the run adds it
 };
 

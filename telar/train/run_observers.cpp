@@ -143,8 +143,10 @@ void LogObserver::resumed(const std::vector<std::string>& changes, const Trainin
   write_event("resume", state, {{"changes", fmt::format("{}", fmt::join(changes, "; "))}});
 }
 
-void LogObserver::lost(const std::string& who, int left, const TrainingState& state) {
-  write_event("recovery", state, {{"lost", who}, {"processes", static_cast<int64_t>(left)}});
+void LogObserver::changed(const std::string& lost, const std::string& come, int processes,
+                          const TrainingState& state) {
+  write_event("recovery", state,
+              {{"lost", lost}, {"come", come}, {"processes", static_cast<int64_t>(processes)}});
 }
 
 void LogObserver::sync() {

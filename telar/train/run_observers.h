@@ -47,9 +47,9 @@ class LogObserver final : public TrainingObserver {
   void test_done(const std::vector<double>& values, const TrainingState& state);
   /// Writes what a resumed run has changed: {"kind": "resume", …, "changes": "training.batch: 32 → 64; …"}.
   void resumed(const std::vector<std::string>& changes, const TrainingState& state);
-  /// Writes that processes were lost after this step: {"kind": "recovery", …, "lost": "rank 2 (host:pid)",
-  /// "processes": 2}.
-  void lost(const std::string& who, int left, const TrainingState& state);
+  /// Writes that processes were lost or have come after this step: {"kind": "recovery", …, "lost": "rank 2
+  /// (host:pid)", "come": "", "processes": 2}.
+  void changed(const std::string& lost, const std::string& come, int processes, const TrainingState& state);
   /// Waits until all data are on the storage device.
   void sync();
 

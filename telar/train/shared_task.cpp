@@ -17,6 +17,10 @@ std::string to_json(const SharedTask& task) {
                       {"accept_changed_data", task.accept_changed_data},
                       {"check", task.check}};
   if (task.profile_steps) json["profile_steps"] = *task.profile_steps;
+  if (task.comes)
+    json["comes"] = {{"processes", task.comes->processes},
+                     {"rules", task.comes->rules},
+                     {"decision", to_json(task.comes->decision)}};
   return json.dump();
 }
 
@@ -28,6 +32,12 @@ SharedTask shared_task_from_json(const std::string& text) {
                     .accept_changed_data = json.at("accept_changed_data").get<bool>(),
                     .check = json.at("check").get<bool>()};
     if (json.contains("profile_steps")) task.profile_steps = json.at("profile_steps").get<int64_t>();
+    if (json.contains("comes")) {
+      const auto& comes = json.at("comes");
+      task.comes = {.processes = comes.at("processes").get<int64_t>(),
+                    .rules = comes.at("rules").get<int64_t>(),
+                    .decision = data_decision_from_json(comes.at("decision").get<std::string>(), "rank 0")};
+    }
     return task;
   } catch (const nlohmann::json::exception& mistake) {
     throw user_error("the coordinator sent a job that cannot be parsed: {}", mistake.what());
@@ -48,6 +58,7 @@ int follow(SharedTask task, const std::vector<std::string>& overrides, Processes
   options.stop_requested = [&signal] { return signal() != 0; };
   options.processes = &processes;
   options.elastic = elastic;
+  options.comes = task.comes;
   if (task.profile_steps) options.profile.emplace().steps = *task.profile_steps;
   const RunSummary summary = run_job(job, options);
   return exit_code_of(summary, signal(), &processes);

@@ -17,6 +17,7 @@ struct SharedTask {
   bool accept_changed_data = false;
   bool check = false;                    ///< the job is checked, not trained
   std::optional<int64_t> profile_steps;  ///< empty: no profile
+  std::optional<ComesLater> comes;       ///< for a process that takes the place of a lost one
 };
 
 /// As JSON, for processes that join (join_peers).

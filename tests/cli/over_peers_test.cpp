@@ -82,10 +82,11 @@ Losses losses_of(const std::string& metrics) {
   return losses;
 }
 
-// Each step is made once, with all of its samples: the losses are those of one device.
-TEST_F(OverPeers, ThoseWhoAreLeftMakeTheStepAgain) {
+// Each step is made once, with all of its samples: the losses are those of one device. Another process takes
+// the place of the one that is lost, and the next step is made by three again.
+TEST_F(OverPeers, ThoseWhoAreLeftMakeTheStepAgainAndAnotherTakesTheFreePlace) {
   const std::string options =
-      " --set training.epochs=12 --set training.batch=64 --set data.samples=800 --set data.validation=0.2"
+      " --set training.epochs=60 --set training.batch=64 --set data.samples=800 --set data.validation=0.2"
       " --set 'data.shape=[1, 16, 16]' --set 'model.options.hidden=[256]' --set optimizer.name=adam ";
   EXPECT_EQ(
       run("$T train small.yaml --output one --set strategy.name=single" + options +
@@ -104,10 +105,13 @@ TEST_F(OverPeers, ThoseWhoAreLeftMakeTheStepAgain) {
   for (const auto& [step, loss] : one.of)
     EXPECT_NEAR(left.of.at(step), loss, 1e-4 * std::max(0.01, loss)) << step.first << " " << step.second;
   EXPECT_EQ(left.event.at("kind"), "recovery");
-  EXPECT_EQ(left.event.at("processes"), 2);
-  EXPECT_TRUE(says(text("out"), "the run goes on after step ")) << text("out");
+  EXPECT_TRUE(says(left.event.at("come").get<std::string>(), "rank ")) << left.event;
+  EXPECT_EQ(left.event.at("processes"), 3);
+  EXPECT_TRUE(says(text("out"), "lost: rank ")) << text("out");
+  EXPECT_TRUE(says(text("out"), " with 2 processes")) << text("out");
+  EXPECT_TRUE(says(text("out"), " with 3 processes")) << text("out");
   EXPECT_EQ(text("err"), "");
-  EXPECT_EQ(nlohmann::json::parse(text("run/summary.json")).at("replicas"), 2);
+  EXPECT_EQ(nlohmann::json::parse(text("run/summary.json")).at("replicas"), 3);
 }
 
 TEST_F(OverPeers, WithFewerThanItsLeastARunEnds) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -97,7 +99,7 @@ TEST_F(ElasticProcessesTest, ThoseWhoAreLeftAreAGroupInSharedMemoryAndByMessages
         return die(played);
       }
       make_steps(played, [&] { expect_sums(played, 10); });
-      const std::string lost = played.processes.replace();
+      const std::string lost = played.processes.replace().lost;
       played.processes.drop_earlier();
       if (played.rank == 0) {
         EXPECT_TRUE(says(lost, "rank 2 (")) << lost;
@@ -207,6 +209,73 @@ TEST_F(ElasticProcessesTest, WithTooFewOrWithoutRank0AllEnd) {
       EXPECT_TRUE(says(why, expected)) << why;
     });
   }
+}
+
+// Rank 2 is lost twice, and another process takes its place each time.
+TEST_F(ElasticProcessesTest, OthersTakeThePlacesOfThoseWhoAreLost) {
+  PeerMeeting meeting("127.0.0.1:0", 3, "the job", {.security = security_, .say = {}});
+  const auto come = [&] {
+    return join_peers(meeting.address(), 0, 20, {.security = security_, .say = {}}).value();
+  };
+  const auto wait_until = [](const std::function<bool()>& done) {
+    while (!done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  std::atomic<bool> begun{false};
+  /// Takes part until it is lost, or the others end.
+  const auto newcomer = [&](bool last) {
+    JoinedPeers joined = come();
+    EXPECT_EQ(joined.description, "for newcomers");
+    EXPECT_EQ(joined.links->rank(), 2);
+    ElasticLinks& links = *joined.links;
+    ElasticProcesses processes(std::move(joined.links), 1);
+    EXPECT_TRUE(processes.waits());
+    EXPECT_EQ(processes.size(), 1);
+    processes.replace();
+    processes.drop_earlier();
+    EXPECT_FALSE(processes.waits());
+    const Played played{links, processes, 2};
+    expect_sums(played, 6);
+    if (!last) return die(played);
+    EXPECT_EQ(processes.gather("2").size(), 3U);
+  };
+  const auto stays = [&](std::unique_ptr<ElasticLinks> links) {
+    ElasticLinks& raw = *links;
+    const int rank = links->rank();
+    ElasticProcesses processes(std::move(links), 1);
+    const Played played{raw, processes, rank};
+    if (rank == 0) processes.admit("for newcomers");
+    if (rank == 0) begun = true;
+    expect_sums(played, 6);
+    if (rank == 2) return die(played);
+    for (int round = 0; round < 2; ++round) {
+      make_steps(played);  // until one is lost
+      ElasticProcesses::Changes changes = processes.replace();
+      processes.drop_earlier();
+      if (rank == 0) {
+        EXPECT_TRUE(says(changes.lost, "rank 2 (")) << changes.lost;
+        EXPECT_EQ(changes.come, "");
+        wait_until([&] { return processes.someone_waits(); });
+      } else {
+        make_steps(played);  // until rank 0 says that they are others
+      }
+      changes = processes.replace();
+      processes.drop_earlier();
+      if (rank == 0) {
+        EXPECT_TRUE(says(changes.come, "rank 2 (")) << changes.come;
+        EXPECT_EQ(changes.lost, "");
+      }
+      expect_sums(played, 6);
+    }
+    EXPECT_EQ(processes.gather(std::to_string(rank)), (std::vector<std::string>{"0", "1", "2"}));
+  };
+  std::vector<std::jthread> others;
+  for (int i = 1; i < 3; ++i) others.emplace_back([&] { stays(std::move(come().links)); });
+  others.emplace_back([&] {
+    wait_until([&] { return begun.load(); });
+    newcomer(false);
+    newcomer(true);
+  });
+  stays(meeting.wait());
 }
 
 }  // namespace

@@ -18,19 +18,31 @@ constexpr size_t kWordHead = 3;
 
 ElasticProcesses::ElasticProcesses(std::unique_ptr<ElasticLinks> links, int least)
     : links_(std::move(links)), least_(least) {
+  if (links_->has_taken_place()) number_ = 0;
   const int size = links_->size();
   inbox_.resize(static_cast<size_t>(size));
   words_.resize(static_cast<size_t>(size));
   std::vector<int> all(static_cast<size_t>(size));
   std::iota(all.begin(), all.end(), 0);
   left_ = {all.begin(), all.end()};
-  for (const int other : all) {
-    if (other == links_->rank() || (other > 0 && links_->rank() > 0)) continue;
-    const auto o = static_cast<size_t>(other);
-    inbox_[o].resize(kWordHead + all.size());
-    words_[o] = started(links_->from(other, Lane::watch, kTagOfWords, inbox_[o]));
+  for (const int other : all)
+    if (other != links_->rank() && (other == 0 || links_->rank() == 0)) await_words(other);
+  make_generation(number_, waits() ? std::vector<int>{links_->rank()} : std::move(all));
+}
+
+void ElasticProcesses::await_words(int rank) {
+  const auto from = static_cast<size_t>(rank);
+  inbox_[from].resize(kWordHead + words_.size());
+  words_[from] = started(links_->from(rank, Lane::watch, kTagOfWords, inbox_[from]));
+}
+
+bool ElasticProcesses::someone_waits() {
+  for (const int rank : links_->newcomers()) {
+    await_words(rank);
+    come_.insert(rank);
   }
-  make_generation(number_, std::move(all));
+  std::erase_if(come_, [this](int rank) { return !links_->why_lost(rank).empty(); });
+  return std::ranges::any_of(come_, [this](int rank) { return has_word(rank); });
 }
 
 ElasticProcesses::~ElasticProcesses() {
@@ -43,6 +55,7 @@ ElasticProcesses::~ElasticProcesses() {
 
 /// Processes leave a generation one by one.
 void ElasticProcesses::make_generation(uint16_t number, std::vector<int> ranks) {
+  wanted_ = {ranks.begin(), ranks.end()};
   // A word is a reason to stop: to rank 0, from a member; to the others, from rank 0.
   std::vector<Transfer*> awaited;
   for (const int rank : ranks)
@@ -56,6 +69,7 @@ void ElasticProcesses::make_generation(uint16_t number, std::vector<int> ranks) 
   next->share_memory(share_memory_);
   generations_.push_back(std::move(next));
   ranks_ = std::move(ranks);
+  links_->set_members(ranks_);
 }
 
 void ElasticProcesses::share_memory(bool share) {
@@ -68,16 +82,22 @@ void ElasticProcesses::drop_earlier() {
   links_->drop_before(number_);
 }
 
-std::string ElasticProcesses::replace() {
+ElasticProcesses::Changes ElasticProcesses::replace() {
   over_ = true;
   links_->rank() == 0 ? lead() : follow();
   over_ = false;
-  return std::exchange(given_up_, {});
+  return std::exchange(changes_, {});
 }
 
 // ---- rank 0 ----
 
 void ElasticProcesses::lead() {
+  for (const int rank : std::set<int>(come_)) {
+    if (!has_word(rank)) continue;  // it is not ready
+    come_.erase(rank);
+    left_.insert(rank);
+    add_name(changes_.come, rank);
+  }
   while (true) {
     if (number_ == std::numeric_limits<uint16_t>::max())
       throw run_error("{} groups of processes have been formed, and no more are possible", number_);
@@ -149,7 +169,11 @@ void ElasticProcesses::exclude_unreachable() {
 void ElasticProcesses::give_up(int rank) {
   tell(rank, Word::Kind::end);
   left_.erase(rank);
-  given_up_ += (given_up_.empty() ? "" : ", ") + links_->name(rank);
+  add_name(changes_.lost, rank);
+}
+
+void ElasticProcesses::add_name(std::string& names, int rank) const {
+  names += (names.empty() ? "" : ", ") + links_->name(rank);
 }
 
 void ElasticProcesses::require_enough() {
@@ -158,7 +182,7 @@ void ElasticProcesses::require_enough() {
     if (rank > 0) tell(rank, Word::Kind::end);
   throw run_error(
       "lost: {}; {} of at least {} processes are left; the last checkpoint is whole; continue from it with --resume, with any number of processes",
-      given_up_, left_.size(), least_);
+      changes_.lost, left_.size(), least_);
 }
 
 // ---- the others ----
@@ -206,7 +230,7 @@ std::string ElasticProcesses::why_unreachable(int rank) const {
 
 std::vector<bool> ElasticProcesses::unreachable() const {
   std::vector<bool> flags(words_.size());
-  for (const int rank : ranks_) flags[static_cast<size_t>(rank)] = !why_unreachable(rank).empty();
+  for (const int rank : wanted_) flags[static_cast<size_t>(rank)] = !why_unreachable(rank).empty();
   return flags;
 }
 

@@ -18,7 +18,8 @@ namespace telar {
 
 /// Processes of which some may be lost: when an operation has failed and lost() is true, those who are left
 /// call replace(), and are then another group with other ranks, the next *generation*. Connections stay; what
-/// passes over them belongs to its generation, and so does all shared memory.
+/// passes over them belongs to its generation, and so does all shared memory. Another process can take the
+/// place of one that is lost: it is a group of its own until it calls replace(), too.
 ///
 /// Rank 0 alone forms the generations, and keeps its rank; who loses it ends. A generation that cannot be
 /// formed because one more is lost is followed by another attempt. docs/design.md, "A step is made again by
@@ -31,10 +32,22 @@ class ElasticProcesses final : public Processes {
   ElasticProcesses(const ElasticProcesses&) = delete;
   ElasticProcesses& operator=(const ElasticProcesses&) = delete;
 
-  /// Forms the next generation of those who are left. What was made by the one before (groups, transfers)
-  /// may be destroyed, but no more used. Returns who was lost since the last call, in rank 0: "rank 2
-  /// (host:pid)". Throws Error (run) if rank 0 is lost, too few are left, or this process was given up.
-  std::string replace();
+  /// Who is not the same as in the generation before: "rank 2 (host:pid), rank 3 (host:pid)".
+  struct Changes {
+    std::string lost;
+    std::string come;
+  };
+  /// Forms the next generation of those who are left and of those who have come. What was made by the one
+  /// before (groups, transfers) may be destroyed, but no more used. Returns what has changed since the last
+  /// call, in rank 0. Throws Error (run) if rank 0 is lost, too few are left, or this process was given up.
+  Changes replace();
+  /// In rank 0: processes may take the places of those that are lost. They are told `description`.
+  void admit(const std::string& description) { links_->admit(description); }
+  /// In rank 0, when nothing is left of earlier generations: whether a process waits to take part, which it
+  /// does from the next replace() on.
+  bool someone_waits();
+  /// Whether this process has come later, and has not taken part yet.
+  bool waits() const { return number_ == 0; }
   /// Call when nothing is left of what earlier generations have made.
   void drop_earlier();
 
@@ -88,6 +101,8 @@ class ElasticProcesses final : public Processes {
   void lead();
   void follow();
   void give_up(int rank);
+  void add_name(std::string& names, int rank) const;
+  void await_words(int rank);
   /// Takes a word of a process: its answer to this attempt, or whom it cannot reach. Returns whether it has
   /// stopped.
   bool take(int rank, const Word& word);
@@ -108,12 +123,14 @@ class ElasticProcesses final : public Processes {
   bool over_ = false;                    ///< replace() has failed: there is nobody to wait for at the end
   uint16_t number_ = 1;                  ///< of the last attempt
   std::set<int> left_;                   ///< ranks among all; in rank 0, those that are not given up
-  std::string given_up_;                 ///< since the last replace()
+  Changes changes_;                      ///< since the last replace()
+  std::set<int> come_;                   ///< who has come and not taken part yet
   std::set<std::pair<int, int>> apart_;  ///< who cannot reach each other
   std::vector<std::vector<std::byte>> inbox_;     ///< of words_
   std::vector<std::unique_ptr<Transfer>> words_;  ///< the next one from each; null: not awaited
   std::vector<Sent> sent_;
   std::vector<int> ranks_;                                     ///< of the last generation, among all
+  std::set<int> wanted_;                                       ///< of the last attempt at one
   std::vector<std::unique_ptr<LinkedProcesses>> generations_;  ///< the last one is in use
 };
 

@@ -63,6 +63,17 @@ class ElasticLinks : public ProcessLinks {
   virtual void drop_before(uint16_t generation) = 0;
   /// Why a process cannot be reached, as a sentence; empty: it can.
   virtual std::string why_lost(int rank) const = 0;
+
+  // A rank that is lost may become that of another process, which connects to all.
+
+  /// In rank 0: lets processes take places. They are told `description`.
+  virtual void admit(const std::string& description) = 0;
+  /// The ranks of the generation that is in use. The places of others may be taken. Every process says so.
+  virtual void set_members(const std::vector<int>& ranks) = 0;
+  /// The ranks that have become those of other processes since the last call.
+  virtual std::vector<int> newcomers() = 0;
+  /// Whether this process has taken a place.
+  virtual bool has_taken_place() const = 0;
 };
 
 /// Starts a message that is sent once.

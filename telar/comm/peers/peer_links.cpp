@@ -1,10 +1,10 @@
 #include "telar/comm/peers/peer_links.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -27,6 +27,10 @@ using PeerClock = std::chrono::steady_clock;
 
 constexpr char kGroupKey[] = "telar-group";
 constexpr char kRankKey[] = "telar-rank";
+// Of a process that takes a place: who it is.
+constexpr char kNewcomerKey[] = "telar-newcomer";
+constexpr char kHostKey[] = "telar-host";
+constexpr char kAddressKey[] = "telar-address";
 constexpr char kCertifiedName[] = "localhost";
 constexpr auto kConnecting = 20s;
 constexpr auto kTick = 100ms;
@@ -43,16 +47,16 @@ std::string text_of(const grpc::ServerContext& context, const char* key) {
 
 class PeerSend final : public Transfer {
  public:
-  PeerSend(PeerStream& stream, MessageKey key, std::span<const std::byte> bytes)
-      : stream_(stream), key_(key), bytes_(bytes) {}
-  ~PeerSend() override { stream_.recall(in_transit_); }
+  PeerSend(std::shared_ptr<PeerStream> stream, MessageKey key, std::span<const std::byte> bytes)
+      : stream_(std::move(stream)), key_(key), bytes_(bytes) {}
+  ~PeerSend() override { stream_->recall(in_transit_); }
   PeerSend(const PeerSend&) = delete;
   PeerSend& operator=(const PeerSend&) = delete;
-  void start() override { stream_.send(key_, bytes_, in_transit_); }
+  void start() override { stream_->send(key_, bytes_, in_transit_); }
   bool done() override { return in_transit_ == 0; }
 
  private:
-  PeerStream& stream_;
+  std::shared_ptr<PeerStream> stream_;
   MessageKey key_;
   std::span<const std::byte> bytes_;
   std::atomic<size_t> in_transit_{0};
@@ -60,20 +64,20 @@ class PeerSend final : public Transfer {
 
 class PeerReceive final : public Transfer {
  public:
-  PeerReceive(PeerStream& stream, MessageKey key, std::span<std::byte> bytes)
-      : inbox_(stream.inbox()), key_(key) {
+  PeerReceive(std::shared_ptr<PeerStream> stream, MessageKey key, std::span<std::byte> bytes)
+      : stream_(std::move(stream)), key_(key) {
     receive_.bytes = bytes;
   }
   ~PeerReceive() override {
-    if (!receive_.done) inbox_.cancel(key_, receive_);
+    if (!receive_.done) stream_->inbox().cancel(key_, receive_);
   }
   PeerReceive(const PeerReceive&) = delete;
   PeerReceive& operator=(const PeerReceive&) = delete;
-  void start() override { inbox_.start(key_, receive_); }
+  void start() override { stream_->inbox().start(key_, receive_); }
   bool done() override { return receive_.done; }
 
  private:
-  PeerInbox& inbox_;
+  std::shared_ptr<PeerStream> stream_;
   MessageKey key_;
   PeerInbox::Receive receive_;
 };
@@ -88,12 +92,18 @@ class PeerLinks final : public ElasticLinks {
         server_(std::move(server)),
         group_(introduction.group()),
         rank_(static_cast<int>(introduction.rank())),
-        members_(introduction.members().begin(), introduction.members().end()) {
+        taken_(introduction.takes_place()),
+        places_(static_cast<size_t>(introduction.members_size())) {
+    for (int other = 0; other < size(); ++other) {
+      Place& place = places_[static_cast<size_t>(other)];
+      place.member = introduction.members(other);
+      if (other != rank_) place.stream = make_stream(other, place.member);
+      if (is_absent(other))
+        place.stream->lose(fmt::format("the process of {} was lost before this one came", name(other)));
+    }
     for (int other = 0; other < size(); ++other)
-      streams_.push_back(other == rank_
-                             ? nullptr
-                             : std::make_unique<PeerStream>(name(other), [this](bool lost) { tell(lost); }));
-    for (int other = 0; other < rank_; ++other) threads_.emplace_back([this, other] { connect(other); });
+      if (other != rank_ && (other < rank_ || taken_) && !is_absent(other))
+        threads_.emplace_back([this, other] { connect(other); });
     server_->serve_by(
         [this](grpc::ServerContext& context, FrameServerStream& stream) { return accept(context, stream); });
     try {
@@ -108,12 +118,10 @@ class PeerLinks final : public ElasticLinks {
   PeerLinks& operator=(const PeerLinks&) = delete;
 
   int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(members_.size()); }
-  std::string name(int rank) const override {
-    return fmt::format("rank {} ({})", rank, printable(members_[static_cast<size_t>(rank)].name()));
-  }
-  std::string last_of(int rank) const override { return streams_[static_cast<size_t>(rank)]->last_message(); }
-  std::string host(int rank) const override { return members_[static_cast<size_t>(rank)].host(); }
+  int size() const override { return static_cast<int>(places_.size()); }
+  std::string name(int rank) const override { return name_of(rank, member(rank)); }
+  std::string last_of(int rank) const override { return stream(rank)->last_message(); }
+  std::string host(int rank) const override { return member(rank).host(); }
 
   std::unique_ptr<Transfer> to(int rank, Lane lane, int tag, std::span<const std::byte> bytes) override {
     return std::make_unique<PeerSend>(stream(rank), MessageKey{0, lane, static_cast<uint32_t>(tag)}, bytes);
@@ -122,21 +130,44 @@ class PeerLinks final : public ElasticLinks {
     return std::make_unique<PeerReceive>(stream(rank), MessageKey{0, lane, static_cast<uint32_t>(tag)},
                                          bytes);
   }
-  PeerStream& stream(int rank) const { return *streams_[static_cast<size_t>(rank)]; }
+  /// Null: this process.
+  std::shared_ptr<PeerStream> stream(int rank) const {
+    const std::lock_guard lock(places_mutex_);
+    return places_[static_cast<size_t>(rank)].stream;
+  }
 
   std::unique_ptr<ProcessLinks> generation(uint16_t generation, std::vector<int> ranks,
                                            std::function<void()> look) override;
   void drop_before(uint16_t generation) override {
-    for (const auto& stream : streams_)
-      if (stream != nullptr) stream->inbox().drop_before(generation);
+    for (const auto& stream : streams()) stream->inbox().drop_before(generation);
   }
-  std::string why_lost(int rank) const override { return rank == rank_ || !lost_ ? "" : stream(rank).lost(); }
+  std::string why_lost(int rank) const override {
+    return rank == rank_ || !lost_ ? "" : stream(rank)->lost();
+  }
+
+  void admit(const std::string& description) override {
+    server_->admit([this, description](const peers::Introduced& one) { return place_for(one, description); });
+  }
+  void set_members(const std::vector<int>& ranks) override {
+    const std::lock_guard lock(places_mutex_);
+    for (Place& place : places_) {
+      const bool vacant = std::ranges::find(ranks, &place - places_.data()) == ranks.end();
+      if (vacant == place.vacant) continue;
+      place.vacant = vacant;
+      place.newcomer = false;
+      place.promised = {};
+    }
+  }
+  std::vector<int> newcomers() override {
+    const std::lock_guard lock(places_mutex_);
+    return std::exchange(newcomers_, {});
+  }
+  bool has_taken_place() const override { return taken_; }
 
   void check() const override {
     if (!lost_) return;
-    for (const auto& stream : streams_)
-      if (const std::string why = stream == nullptr ? "" : stream->lost(kFarewell); !why.empty())
-        throw run_error("{}", why);
+    for (const auto& stream : streams())
+      if (const std::string why = stream->lost(kFarewell); !why.empty()) throw run_error("{}", why);
   }
   void rest() const override {
     std::unique_lock lock(mutex_);
@@ -155,13 +186,45 @@ class PeerLinks final : public ElasticLinks {
   }
 
  private:
+  /// A process of the group: of the one that this rank was first, or of the last that has taken its place.
+  struct Place {
+    peers::Introduced member;
+    std::shared_ptr<PeerStream> stream;  ///< null: this process
+    bool accepted = false;               ///< the stream has its connection
+    bool vacant = false;                 ///< another process may take it
+    bool newcomer = false;               ///< while it is vacant: the stream is that of one that has come
+    PeerClock::time_point promised{};    ///< until when it is kept for a process that has been told of it
+  };
+
+  static bool is_taken(const Place& place) { return place.newcomer && place.stream->lost().empty(); }
+
+  peers::Introduced member(int rank) const {
+    const std::lock_guard lock(places_mutex_);
+    return places_[static_cast<size_t>(rank)].member;
+  }
+  std::vector<std::shared_ptr<PeerStream>> streams() const {
+    const std::lock_guard lock(places_mutex_);
+    std::vector<std::shared_ptr<PeerStream>> all;
+    for (const Place& place : places_)
+      if (place.stream != nullptr) all.push_back(place.stream);
+    return all;
+  }
+  static std::string name_of(int rank, const peers::Introduced& member) {
+    return fmt::format("rank {} ({})", rank, printable(member.name()));
+  }
+  std::shared_ptr<PeerStream> make_stream(int rank, const peers::Introduced& member) {
+    return std::make_shared<PeerStream>(name_of(rank, member), [this](bool lost) { tell(lost); });
+  }
+  /// Of a process that has taken a place: whether the group was without this rank then.
+  bool is_absent(int rank) const { return taken_ && rank > 0 && member(rank).address().empty(); }
+
   /// Throws Error (run) that names who is not connected.
   void wait_until_connected(const std::function<void()>& look) {
     const auto end = PeerClock::now() + kConnecting;
     for (int other = 0; other < size(); ++other) {
-      PeerStream* stream = streams_[static_cast<size_t>(other)].get();
-      while (stream != nullptr && !stream->wait_until_connected(PeerClock::now() + kTick)) {
-        if (const std::string why = stream->lost(); !why.empty()) throw run_error("{}", why);
+      const std::shared_ptr<PeerStream> one = stream(other);
+      while (one != nullptr && !is_absent(other) && !one->wait_until_connected(PeerClock::now() + kTick)) {
+        if (const std::string why = one->lost(); !why.empty()) throw run_error("{}", why);
         if (PeerClock::now() > end)
           throw run_error(
               "the process of {} joined, but its connection to the process of {} was not made within {} s",
@@ -171,37 +234,86 @@ class PeerLinks final : public ElasticLinks {
     }
   }
 
-  /// A connection that a process of higher rank has made; until it ends.
-  grpc::Status accept(grpc::ServerContext& context, FrameServerStream& stream) {
-    const std::string rank = text_of(context, kRankKey);
-    const auto known = std::ranges::find_if(streams_, [&](const auto& one) {
-      const auto at = &one - streams_.data();
-      return at > rank_ && rank == std::to_string(at);
+  /// A vacant place for a process, and what it is told; in rank 0.
+  std::optional<peers::Introduction> place_for(const peers::Introduced& one, const std::string& description) {
+    const std::lock_guard lock(places_mutex_);
+    const auto now = PeerClock::now();
+    const auto free = std::ranges::find_if(places_, [&](const Place& place) {
+      return place.vacant && place.promised < now && !is_taken(place);
     });
-    if (!same_secret(text_of(context, kGroupKey), group_) || known == streams_.end())
-      return {grpc::StatusCode::PERMISSION_DENIED, "it belongs to another group of processes"};
-    {
-      const std::lock_guard lock(mutex_);
-      bool& taken = taken_[static_cast<size_t>(known - streams_.begin())];
-      if (std::exchange(taken, true))
-        return {grpc::StatusCode::PERMISSION_DENIED, "a process of this rank is connected already"};
+    if (free == places_.end()) return std::nullopt;
+    free->promised = now + kConnecting;
+    peers::Introduction told;
+    told.set_group(group_);
+    told.set_rank(static_cast<uint32_t>(free - places_.begin()));
+    told.set_description(description);
+    told.set_takes_place(true);
+    for (const Place& place : places_) {
+      peers::Introduced& member = *told.add_members();
+      member = &place == &*free ? one : place.member;
+      if (&place != &*free && place.vacant && !is_taken(place)) member.clear_address();
     }
+    return told;
+  }
+
+  /// The stream of a connection that another process has made; null: it may not.
+  std::shared_ptr<PeerStream> stream_for(grpc::ServerContext& context, int rank) {
+    if (rank < 0 || rank >= size() || rank == rank_) return nullptr;
+    const std::string newcomer = text_of(context, kNewcomerKey);
+    if (newcomer.empty()) {
+      const std::lock_guard lock(places_mutex_);
+      Place& place = places_[static_cast<size_t>(rank)];
+      return rank < rank_ || std::exchange(place.accepted, true) ? nullptr : place.stream;
+    }
+    // It may come before this process has heard that the one before it is lost.
+    const auto end = PeerClock::now() + kConnecting;
+    std::unique_lock lock(places_mutex_);
+    Place& place = places_[static_cast<size_t>(rank)];
+    while (!place.vacant) {
+      if (context.IsCancelled() || PeerClock::now() > end || ending_.stop_requested()) return nullptr;
+      lock.unlock();
+      std::this_thread::sleep_for(kTick / 10);
+      lock.lock();
+    }
+    place.newcomer = true;
+    place.member.set_name(newcomer);
+    place.member.set_host(text_of(context, kHostKey));
+    place.member.set_address(text_of(context, kAddressKey));
+    const std::shared_ptr<PeerStream> before = std::exchange(
+        place.stream,
+        std::make_shared<PeerStream>(name_of(rank, place.member), [this](bool lost) { tell(lost); }));
+    newcomers_.push_back(rank);
+    const std::shared_ptr<PeerStream> next = place.stream;
+    lock.unlock();
+    before->close(0s);
+    return next;
+  }
+
+  /// A connection that another process has made; until it ends.
+  grpc::Status accept(grpc::ServerContext& context, FrameServerStream& stream) {
+    const std::string text = text_of(context, kRankKey);
+    int rank = -1;
+    std::from_chars(text.data(), text.data() + text.size(), rank);
+    if (!same_secret(text_of(context, kGroupKey), group_))
+      return {grpc::StatusCode::PERMISSION_DENIED, "it belongs to another group of processes"};
+    const std::shared_ptr<PeerStream> peer = stream_for(context, rank);
+    if (peer == nullptr)
+      return {grpc::StatusCode::PERMISSION_DENIED, "a process of this rank is connected already"};
     PeerFrame frame{.kind = PeerFrame::Kind::welcome};
     seal(frame, {});
     const grpc::Slice slice(&frame, sizeof frame);
     if (stream.Write(grpc::ByteBuffer(&slice, 1)))
-      (*known)->serve(stream, stream, [&context] { context.TryCancel(); });
+      peer->serve(stream, stream, [&context] { context.TryCancel(); });
     else
-      (*known)->lose(fmt::format("the process of {} is lost: it ended its connection",
-                                 name(static_cast<int>(known - streams_.begin()))));
+      peer->lose(fmt::format("the process of {} is lost: it ended its connection", name(rank)));
     return grpc::Status::OK;
   }
 
   /// The last words, and the end of all connections.
   void end(PeerFrame::Kind last, const std::string& why) {
+    server_->admit({});
     say_last(last, why);
-    for (const auto& stream : streams_)
-      if (stream != nullptr) stream->close(2s);
+    for (const auto& stream : streams()) stream->close(2s);
     ending_.request_stop();
     server_->serve_by({});
     threads_.clear();
@@ -214,32 +326,35 @@ class PeerLinks final : public ElasticLinks {
   }
 
   void say_last(PeerFrame::Kind last, const std::string& why) {
-    for (const auto& stream : streams_)
-      if (stream != nullptr) stream->say_last(last, why);
+    for (const auto& stream : streams()) stream->say_last(last, why);
   }
 
   void connect(int other) {
-    PeerStream& peer = *streams_[static_cast<size_t>(other)];
+    const std::shared_ptr<PeerStream> peer = stream(other);
+    const peers::Introduced own = member(rank_);
+    const std::string address = member(other).address();
     try {
       const std::shared_ptr<grpc::Channel> channel =
-          secure_channel(members_[static_cast<size_t>(other)].address(), options_.security, kMostPeerBytes,
-                         kKeepaliveSeconds, kCertifiedName);
+          secure_channel(address, options_.security, kMostPeerBytes, kKeepaliveSeconds, kCertifiedName);
       grpc::ClientContext context;
       introduce(context, options_.security);
       context.AddMetadata(kGroupKey, group_);
       context.AddMetadata(kRankKey, std::to_string(rank_));
+      if (taken_) {
+        context.AddMetadata(kNewcomerKey, own.name());
+        context.AddMetadata(kHostKey, own.host());
+        context.AddMetadata(kAddressKey, own.address());
+      }
       const std::unique_ptr<FrameClientStream> stream = open_frames(channel, kPeerMessagesMethod, context);
       const std::stop_callback ending(ending_.get_token(), [&context] { context.TryCancel(); });
       grpc::ByteBuffer welcome;
-      if (stream->Read(&welcome)) peer.serve(*stream, *stream, [&context] { context.TryCancel(); });
+      if (stream->Read(&welcome)) peer->serve(*stream, *stream, [&context] { context.TryCancel(); });
       stream->WritesDone();
       const grpc::Status status = stream->Finish();
       if (!status.ok())
-        peer.lose(error_of(status, fmt::format("the process of {} at {}", name(other),
-                                               members_[static_cast<size_t>(other)].address()))
-                      .what());
+        peer->lose(error_of(status, fmt::format("the process of {} at {}", name(other), address)).what());
     } catch (const Error& error) {
-      peer.lose(error.what());
+      peer->lose(error.what());
     }
   }
 
@@ -247,14 +362,15 @@ class PeerLinks final : public ElasticLinks {
   std::unique_ptr<PeerServer> server_;
   std::string group_;
   int rank_;
-  std::vector<peers::Introduced> members_;
-  mutable std::mutex mutex_;  ///< guards taken_ and resting_
+  bool taken_;                       ///< this process has taken the place of a lost one
+  mutable std::mutex places_mutex_;  ///< guards places_, whose number stays, and newcomers_
+  std::vector<Place> places_;        ///< by rank
+  std::vector<int> newcomers_;
+  mutable std::mutex mutex_;  ///< guards resting_
   mutable std::condition_variable news_;
   mutable int resting_ = 0;
-  std::map<size_t, bool> taken_;
   std::atomic<bool> lost_{false};
   std::stop_source ending_;
-  std::vector<std::unique_ptr<PeerStream>> streams_;  ///< by rank; null: this process
   std::vector<std::jthread> threads_;
 };
 
@@ -340,16 +456,16 @@ std::unique_ptr<ElasticLinks> PeerMeeting::wait(const std::function<void()>& che
 std::optional<JoinedPeers> join_peers(const std::string& address, int processes, double patience_seconds,
                                       const PeerOptions& options) {
   const bool near = Address::parse(address).loopback();
-  auto server = std::make_unique<PeerServer>(near ? "127.0.0.1:0" : "0.0.0.0:0", options, 0);
-  peers::Arrival arrival = own_arrival();
-  arrival.set_port(Address::parse(server->address()).port);
-  arrival.set_purpose(options.purpose);
-  arrival.set_processes(static_cast<uint32_t>(processes));
   const std::string who = fmt::format("The coordinator {}", address);
   const auto channel = secure_channel(address, options.security, kMostPeerBytes);
   const auto meeting = peers::Meeting::NewStub(channel);
   const auto end = PeerClock::now() + std::chrono::duration<double>(patience_seconds);
   while (true) {
+    auto server = std::make_unique<PeerServer>(near ? "127.0.0.1:0" : "0.0.0.0:0", options, 0);
+    peers::Arrival arrival = own_arrival();
+    arrival.set_port(Address::parse(server->address()).port);
+    arrival.set_purpose(options.purpose);
+    arrival.set_processes(static_cast<uint32_t>(processes));
     grpc::ClientContext context;
     const std::stop_callback stop(options.stop, [&context] { context.TryCancel(); });
     introduce(context, options.security);
@@ -359,15 +475,21 @@ std::optional<JoinedPeers> join_peers(const std::string& address, int processes,
       throw run_error("{} was not waited for: the process is being stopped", who);
     if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) return std::nullopt;
     if (status.ok()) {
+      if (introduction.over()) return JoinedPeers{};
       require_introduced(introduction);
       // Rank 0 is where this process has found it.
       introduction.mutable_members(0)->set_address(address);
       std::string description = introduction.description();
-      return JoinedPeers{std::make_unique<PeerLinks>(introduction, std::move(server), options, nullptr),
-                         std::move(description)};
-    }
-    if (status.error_code() != grpc::StatusCode::UNAVAILABLE || is_refusal(status) || PeerClock::now() > end)
+      try {
+        return JoinedPeers{std::make_unique<PeerLinks>(introduction, std::move(server), options, nullptr),
+                           std::move(description)};
+      } catch (const Error&) {  // while it took a place, one more was lost
+        if (!introduction.takes_place() || PeerClock::now() > end) throw;
+      }
+    } else if (status.error_code() != grpc::StatusCode::UNAVAILABLE || is_refusal(status) ||
+               PeerClock::now() > end) {
       throw error_of(status, who);
+    }
     std::this_thread::sleep_for(kTick);
   }
 }

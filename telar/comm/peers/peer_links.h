@@ -48,11 +48,12 @@ class PeerMeeting {
 };
 
 struct JoinedPeers {
-  std::unique_ptr<ElasticLinks> links;
-  std::string description;  ///< of rank 0
+  std::unique_ptr<ElasticLinks> links;  ///< null: the group has ended before it needed this process
+  std::string description;              ///< of rank 0
 };
 
-/// Joins a meeting and waits until all have come. `processes`: how many it expects; 0: any number. Empty:
+/// Joins a meeting and waits until all have come; if they have, and the group lets others take the places of
+/// those it loses, until there is one. `processes`: how many it expects; 0: any number. Empty:
 /// there is a process of telar, but it holds no meeting. Throws Error (run) if nobody answers for
 /// `patience_seconds`; Error (user) if it is refused.
 std::optional<JoinedPeers> join_peers(const std::string& address, int processes, double patience_seconds,

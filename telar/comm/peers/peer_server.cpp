@@ -129,6 +129,8 @@ grpc::Status PeerServer::Join(grpc::ServerContext* context, const peers::Arrival
     return other.address() == one.address() && other.name() == one.name();
   };
   std::unique_lock lock(mutex_);
+  if (place_ && arrival->purpose() == options_.purpose && arrival->processes() == 0)
+    return take_place(*context, one, reply, lock);
   if (introduced_ || static_cast<int>(arrived_.size()) + 1 >= processes_)
     return {grpc::StatusCode::FAILED_PRECONDITION,
             fmt::format("the {} processes of this run have come already", processes_)};
@@ -159,6 +161,27 @@ grpc::Status PeerServer::Join(grpc::ServerContext* context, const peers::Arrival
   const auto& members = introduction_.members();
   reply->set_rank(
       static_cast<uint32_t>(std::find_if(members.begin(), members.end(), is_it) - members.begin()));
+  return grpc::Status::OK;
+}
+
+void PeerServer::admit(Place place) {
+  const std::lock_guard lock(mutex_);
+  place_ = std::move(place);
+  changed_.notify_all();
+}
+
+grpc::Status PeerServer::take_place(grpc::ServerContext& context, const peers::Introduced& one,
+                                    peers::Introduction* reply, std::unique_lock<std::mutex>& lock) {
+  for (bool said = false; place_ && !over_; changed_.wait_for(lock, kLook)) {
+    if (context.IsCancelled()) return grpc::Status::CANCELLED;
+    if (std::optional<peers::Introduction> taken = place_(one)) {
+      *reply = std::move(*taken);
+      return grpc::Status::OK;
+    }
+    if (!std::exchange(said, true) && options_.say)
+      options_.say(fmt::format("{} waits for the place of a process that is lost", one.name()));
+  }
+  reply->set_over(true);
   return grpc::Status::OK;
 }
 

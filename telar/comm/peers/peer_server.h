@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,11 @@ class PeerServer final : public peers::Meeting::Service {
   /// Waits for the others. Returns what rank 0 is told: who all are. Throws as PeerMeeting::wait().
   peers::Introduction gather(const std::string& description, const std::function<void()>& check);
 
+  /// Gives the next place of a group that has begun: what its new process is told; empty: none is free.
+  using Place = std::function<std::optional<peers::Introduction>(const peers::Introduced&)>;
+  /// From now on a process that comes waits for a place. An empty one ends that.
+  void admit(Place place);
+
   /// From now on `serve` is called for each connection, on a thread of its own, until it returns. An empty
   /// one waits until all have returned.
   void serve_by(FrameService::Serve serve);
@@ -45,6 +51,9 @@ class PeerServer final : public peers::Meeting::Service {
  private:
   grpc::Status Join(grpc::ServerContext* context, const peers::Arrival* arrival,
                     peers::Introduction* reply) override;
+  /// Of a process that comes when all have come. Waits.
+  grpc::Status take_place(grpc::ServerContext& context, const peers::Introduced& one,
+                          peers::Introduction* reply, std::unique_lock<std::mutex>& lock);
   grpc::Status accept(grpc::ServerContext& context, FrameServerStream& stream);
   void introduce_all(const std::string& description);
 
@@ -59,6 +68,7 @@ class PeerServer final : public peers::Meeting::Service {
   peers::Introduction introduction_;
   bool introduced_ = false;
   bool over_ = false;
+  Place place_;
   FrameService::Serve serve_;
   int serving_ = 0;
   std::unique_ptr<SecureServer> server_;
