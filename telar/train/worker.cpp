@@ -94,7 +94,7 @@ class Worker {
                              .security = options.security,
                              .job = membership.job(),
                              .member = membership.id(),
-                             .shared_memory = job_.strategy.shared_memory && !copies,
+                             .shared_memory = job_.strategy.shared_memory,
                              .patience_seconds = options.patience_seconds,
                              .tenure = membership.tenures()[s],
                              .shard = copies ? static_cast<uint32_t>(s + 1) : 0,

@@ -51,6 +51,7 @@ class StoreCopies : public StoreTest {
     options.address = heads_[shard].address;
     options.generation = heads_[shard].generation;
     options.shard = static_cast<uint32_t>(shard + 1);
+    options.shared_memory = shares_memory_;
     clients_.push_back({shard, std::make_unique<StoreClient>(options)});
     StoreClient& made = *clients_.back().client;
     made.attach();
@@ -119,6 +120,7 @@ class StoreCopies : public StoreTest {
   std::vector<StoreHead> heads_;
   std::vector<Known> clients_;
   std::unique_ptr<StoreChains> chains_;
+  bool shares_memory_ = false;
 };
 
 TEST_F(StoreCopies, AnAnsweredPushSurvivesItsServer) {
@@ -134,6 +136,19 @@ TEST_F(StoreCopies, AnAnsweredPushSurvivesItsServer) {
   expect_everywhere(worker, 6);
   EXPECT_TRUE(chain_log_.hears("what parameter server 0 holds is served by " + addresses_[1]));
   EXPECT_EQ(worker.losses(), StoreLosses{}) << "another head is no restart";
+}
+
+TEST_F(StoreCopies, AMemberSharesMemoryWithEachHead) {
+  shares_memory_ = true;
+  begin();
+  StoreClient& worker = client(0, 1);
+  for (int64_t work = 1; work <= 6; ++work) {
+    if (work == 4) kill(0);
+    EXPECT_TRUE(push(worker, work).finite);
+    EXPECT_TRUE(worker.traffic().shared_memory);
+    EXPECT_EQ(worker.incoming()[kCopiedFloats - 1], static_cast<float>(work));
+  }
+  expect_everywhere(worker, 6);
 }
 
 TEST_F(StoreCopies, AServerThatReturnsIsFilledWhileOthersPush) {
