@@ -16,11 +16,11 @@ namespace telar {
 /// of requests and a ring of answers. Requests and answers are frames without their payload, which is in the
 /// arenas.
 ///
-/// The member creates it: two memfds, which have no name in any folder and cannot shrink: outgoing(), and what
-/// a server writes. It sends its process id and their descriptors over the gRPC stream. The stream stays open,
-/// so each side notices when the other is gone. The server opens the memory through /proc and proves by its
-/// random number that it sees the same memory. This works for processes of one user on one host; otherwise
-/// frames go over the stream.
+/// The member creates it: two memfds, which have no name in any folder and cannot shrink, of outgoing(), and
+/// of what a server writes. It sends its process id and their descriptors over the gRPC stream. The stream
+/// stays open, so each side notices when the other is gone. The server opens the memory through /proc and
+/// proves by its random number that it sees the same memory. This works for processes of one user on one
+/// host; otherwise frames go over the stream.
 class StoreMemory {
   /// A memfd and its mapping; null: none.
   struct Region {
@@ -52,8 +52,8 @@ class StoreMemory {
   // For the member, which may have at most kMostRequests in transit.
   static constexpr uint32_t kMostRequests = 256;
   /// Before another server is told of it: takes rings and incoming() from the server before, which may only
-  /// have been stopped. They stay at their addresses, with the same floats. Returns false if the system has no
-  /// memory for that.
+  /// have been stopped. They stay at their addresses, with the same floats. Returns false if the system has
+  /// no memory for that.
   bool renew();
   /// Empties the rings and lets the server begin. No server may be reading them at this moment.
   void begin();
