@@ -130,6 +130,7 @@ class Scaling {
     setting.settings = {"strategy.name=" + options_.strategy,
                         fmt::format("strategy.workers={}", setting.workers),
                         fmt::format("strategy.servers={}", setting.servers),
+                        "strategy.server_replicas=1",  // more servers without more copies
                         "strategy.threads=1",
                         fmt::format("training.batch={}", setting.batch),
                         "data.mixing=" + setting.mixing};

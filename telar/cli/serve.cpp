@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -24,6 +25,9 @@ constexpr StopRequest::Messages kServeStops = {
 constexpr StopRequest::Messages kStopsWithoutSnapshots = {
     "ending without a snapshot (--snapshots keeps them); a second Ctrl-C quits at once\n",
     "quitting at once\n"};
+
+/// For a copy of what this server holds. Kubernetes gives a pod 60 s (deploy/kubernetes/servers.yaml).
+constexpr std::chrono::seconds kLeavesWithin{50};
 
 struct ServeArguments {
   std::string listen = "127.0.0.1:0";
@@ -57,10 +61,13 @@ int serve(const ServeArguments& arguments) {
   options.say = [&log](const std::string& text) { log.line(text); };
   if (!options.snapshots.empty()) make_folder(options.snapshots);
   {
-    const StoreServer server(options);
+    StoreServer server(options);
     if (!arguments.address_file.empty()) write_file(arguments.address_file, server.address() + "\n");
     log.line("serving parameters on " + server.address());
     while (!end.token().stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    // A server that follows the run ends with it.
+    if (arguments.follow == 0 && !server.leave(kLeavesWithin))
+      log.line("ending, although no other server is known to have all that this one has");
     log.line("ending");
   }
   return log.finish(end.signal_number() == 0 ? 0 : 128 + end.signal_number());
@@ -90,7 +97,7 @@ void add_serve(Verb& program) {
   verb.footer(
       "Examples:\n"
       "  telar serve --listen 0.0.0.0:7001 --certificates certs --token-file token --snapshots /var/lib/telar\n"
-      "One server serves one job. Ctrl-C, SIGTERM or SIGHUP ends it, after a last snapshot if it keeps them.");
+      "One server serves one job. Ctrl-C, SIGTERM or SIGHUP ends it, after a last snapshot if it keeps them, and with copies (strategy.server_replicas) when another server has all that it has.");
   verb.action_of_each_process([arguments] { return serve(*arguments); });
 }
 

@@ -32,7 +32,7 @@ ChildStart server_start(const ClusterOptions& options, const StrategyJob& strate
                                     "--listen",       listen,
                                     "--address-file", (own / "address").string(),
                                     "--follow",       std::to_string(::getpid())};
-  if (strategy.server_replicas == 1)
+  if (server_copies(strategy) == 1)
     words.insert(words.end(), {"--snapshots", own.string(), "--snapshot-seconds",
                                fmt::format("{}", strategy.snapshot_seconds)});
   const Security& security = options.security;

@@ -203,16 +203,17 @@ std::string ClusterRun::server_listen() const {
 void ClusterRun::start_servers() {
   const fs::path folder = fs::absolute(options_.folder) / "servers";
   fs::remove_all(folder);
-  for (int64_t s = 0; s < job_.strategy.servers; ++s) {
+  const int64_t servers = server_processes(job_.strategy);
+  for (int64_t s = 0; s < servers; ++s) {
     const fs::path own = folder / std::to_string(s);
     fs::create_directories(own);
     ChildStart server = server_start(options_, job_.strategy, s, server_listen(), own);
-    if (work_ && job_.strategy.server_replicas == 1)
+    if (work_ && server_copies(job_.strategy) == 1)
       server.irreplaceable = std::bind_front(&ClusterRun::lost_server, this);
     processes_->start(std::move(server));
   }
   const auto end = Clock::now() + std::chrono::duration<double>(kServerStart);
-  for (int64_t s = 0; s < job_.strategy.servers; ++s) {
+  for (int64_t s = 0; s < servers; ++s) {
     const fs::path file = folder / std::to_string(s) / "address";
     std::string address;
     while (!(std::ifstream(file) >> address)) {
@@ -229,7 +230,7 @@ void ClusterRun::start_servers() {
 }
 
 void ClusterRun::connect() {
-  if (job_.strategy.server_replicas > 1) connect_to_chains();
+  if (server_copies(job_.strategy) > 1) connect_to_chains();
   {
     const std::scoped_lock lock(heads_mutex_);
     if (chains_) heads_ = chains_->heads();
@@ -258,7 +259,7 @@ void ClusterRun::connect_to_chains() {
   StoreChainsOptions options{.addresses = addresses_,
                              .security = options_.security,
                              .job = id_,
-                             .copies = static_cast<size_t>(job_.strategy.server_replicas),
+                             .copies = static_cast<size_t>(server_copies(job_.strategy)),
                              .shards = {},
                              .generations_before = milliseconds_since_1970(),
                              .moved = std::bind_front(&ClusterRun::moved, this),
@@ -268,6 +269,7 @@ void ClusterRun::connect_to_chains() {
   for (const ServerProgram& server : only_store(program_).servers)
     options.shards.push_back({.layout = stored_layout(server.pieces), .description = to_json(server)});
   chains_ = std::make_unique<StoreChains>(std::move(options));
+  addresses_.resize(only_store(program_).servers.size());
 }
 
 /// Called from any thread.

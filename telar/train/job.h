@@ -168,7 +168,7 @@ struct StrategyJob {
   // Strategies with parameter servers only:
   int64_t servers = 1;
   std::vector<std::string> server_addresses;
-  int64_t server_replicas = 1;
+  int64_t server_replicas = 0;  ///< server_copies() says what 0 is
   double snapshot_seconds = 0;
   bool shared_memory = true;
 };

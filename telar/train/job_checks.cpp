@@ -257,10 +257,6 @@ void check_servers(const Job& job, const Where& where) {
     throw user_error(
         "{}: with strategy {}, all workers must have finished their steps for a checkpoint, so it comes after a number of steps; set output.checkpoint_steps",
         where("output.checkpoint_minutes"), job.strategy.name);
-  if (job.strategy.server_replicas > job.strategy.servers)
-    throw user_error(
-        "{}: strategy.server_replicas is {}, but strategy.servers is {}, and each copy is on another server; give as many servers",
-        where("strategy.server_replicas"), job.strategy.server_replicas, job.strategy.servers);
   if (job.strategy.server_replicas > 1 && job.strategy.snapshot_seconds > 0)
     throw user_error(
         "{}: servers with copies (strategy.server_replicas: {}) keep no snapshots; leave strategy.snapshot_seconds out",

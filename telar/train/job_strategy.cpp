@@ -1,5 +1,7 @@
 #include "telar/train/job_strategy.h"
 
+#include <algorithm>
+
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
 
@@ -8,6 +10,15 @@ namespace telar {
 const StrategyType& type_of(const StrategyJob& strategy) { return strategy_type(strategy.name); }
 
 bool uses_servers(const Job& job) { return type_of(job.strategy).uses_servers; }
+
+int64_t server_copies(const StrategyJob& strategy) {
+  if (strategy.server_replicas > 0) return strategy.server_replicas;
+  return strategy.servers > 1 && strategy.snapshot_seconds == 0 ? 2 : 1;
+}
+
+int64_t server_processes(const StrategyJob& strategy) {
+  return std::max(strategy.servers, server_copies(strategy));
+}
 
 Workers workers_of(const StrategyJob& strategy) {
   return Strategy{type_of(strategy), strategy.options}.workers();

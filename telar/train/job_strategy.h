@@ -12,6 +12,10 @@ const StrategyType& type_of(const StrategyJob& strategy);
 
 /// True if the job's strategy needs parameter servers.
 bool uses_servers(const Job& job);
+/// How many servers have what one server of the placement holds (strategy.server_replicas).
+int64_t server_copies(const StrategyJob& strategy);
+/// Of parameter servers: one for each of the placement, and as many as copies.
+int64_t server_processes(const StrategyJob& strategy);
 
 /// The workers that the job asks for: replicas or stages, or worker processes.
 Workers workers_of(const StrategyJob& strategy);

@@ -7,6 +7,7 @@
 
 #include "telar/comm/network.h"
 #include "telar/core/error.h"
+#include "telar/train/job_strategy.h"
 
 namespace telar {
 
@@ -40,11 +41,13 @@ std::vector<std::string> resolved(const std::string& text) {
 
 std::vector<std::string> given_addresses(const StrategyJob& strategy) {
   std::vector<std::string> addresses = strategy.server_addresses;
-  if (addresses.size() == 1 && strategy.servers > 1) addresses = resolved(addresses[0]);
-  if (static_cast<int64_t>(addresses.size()) != strategy.servers) {
+  const int64_t servers = server_processes(strategy);
+  if (addresses.size() == 1 && servers > 1) addresses = resolved(addresses[0]);
+  if (static_cast<int64_t>(addresses.size()) != servers) {
     throw user_error(
-        "strategy.servers is {}, but strategy.server_addresses has {}; give one address for each",
-        strategy.servers, addresses.size());
+        "strategy.servers is {}{}, but strategy.server_addresses has {}; give one address for each",
+        strategy.servers, servers > strategy.servers ? ", and each copy is on another server" : "",
+        addresses.size());
   }
   return addresses;
 }

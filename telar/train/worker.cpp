@@ -1,8 +1,10 @@
 #include "telar/train/worker.h"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 
 #include "telar/comm/members/membership.h"
 #include "telar/comm/store/store_client.h"
@@ -81,6 +83,8 @@ class Worker {
  public:
   Worker(const WorkOptions& options, Membership& membership, const ClusterDescription& description)
       : membership_(membership),
+        stopped_(options.stop, [this] { ending_.request_stop(); }),
+        lost_(membership.until_lost(), [this] { ending_.request_stop(); }),
         job_(job_here(description, options.overrides)),
         samples_(job_, description, options) {
     const bool copies = !membership.heads().empty();
@@ -90,13 +94,13 @@ class Worker {
                              .security = options.security,
                              .job = membership.job(),
                              .member = membership.id(),
-                             .shared_memory = job_.strategy.shared_memory && !copies,
+                             .shared_memory = job_.strategy.shared_memory,
                              .patience_seconds = options.patience_seconds,
                              .tenure = membership.tenures()[s],
                              .shard = copies ? static_cast<uint32_t>(s + 1) : 0,
                              .generation = copies ? membership.heads()[s].generation : 0,
                              .say = options.say,
-                             .stop = options.stop}));
+                             .stop = ending_.get_token()}));
       access_.servers.push_back(clients_.back().get());
     }
     following_.emplace(membership, [this](const std::vector<StoreHead>& heads) {
@@ -127,6 +131,10 @@ class Worker {
 
  private:
   Membership& membership_;
+  /// Of the waits for servers: a member without a coordinator does not hear where a server's blocks are.
+  std::stop_source ending_;
+  std::stop_callback<std::function<void()>> stopped_;
+  std::stop_callback<std::function<void()>> lost_;
   Job job_;
   WorkerSamples samples_;
   std::vector<std::unique_ptr<StoreClient>> clients_;
@@ -154,10 +162,9 @@ void work(const WorkOptions& options) {
       Worker worker(options, membership,
                     cluster_description_from_json(membership.description(), "the coordinator"));
       worker.run(seconds_since(joined));
-    } catch (const Error& error) {
-      // Its servers may be another coordinator's by now, which it joins next.
+    } catch (const Error&) {
+      // It waits for its servers no longer, or they are those of another coordinator, which it joins next.
       if (!membership.lost() || options.stop.stop_requested()) throw;
-      if (options.say) options.say(error.what());
     } catch (const ReadStopped&) {
       return;  // before it had begun
     }

@@ -74,9 +74,14 @@ class Relay::Impl {
     pairs_.clear();
   }
   void stall(bool stalled) { stalled_ = stalled; }
-  void damage_next(bool to_server) { damage_[to_server ? 0 : 1] = true; }
+  void damage_next(bool to_server) { ways_[to_server ? 0 : 1].damage = true; }
+  uint64_t passed(bool to_server) const { return ways_[to_server ? 0 : 1].passed; }
 
  private:
+  struct Way {
+    std::atomic<bool> damage{false};
+    std::atomic<uint64_t> passed{0};
+  };
   using Pair = std::array<int, 2>;
 
   static void close_both(const Pair& pair) {
@@ -101,7 +106,7 @@ class Relay::Impl {
       if (stalled_) continue;
       const std::lock_guard lock(mutex_);
       pairs_.remove_if([this](const Pair& pair) {
-        const bool both = pass(pair[0], pair[1], damage_[0]) && pass(pair[1], pair[0], damage_[1]);
+        const bool both = pass(pair[0], pair[1], ways_[0]) && pass(pair[1], pair[0], ways_[1]);
         if (!both) close_both(pair);
         return !both;
       });
@@ -109,13 +114,15 @@ class Relay::Impl {
   }
 
   /// Passes on the bytes that have arrived. Returns false if the connection has ended.
-  static bool pass(int from, int to, std::atomic<bool>& damage) {
+  static bool pass(int from, int to, Way& way) {
     constexpr ssize_t kLarge = 16384;
     std::array<char, 65536> bytes{};
     const ssize_t size = recv(from, bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (size < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
-    if (size > kLarge && damage.exchange(false)) bytes[static_cast<size_t>(size) / 2] ^= 4;
-    return size > 0 && send_all(to, bytes.data(), static_cast<size_t>(size));
+    if (size > kLarge && way.damage.exchange(false)) bytes[static_cast<size_t>(size) / 2] ^= 4;
+    if (size == 0) return false;
+    way.passed += static_cast<uint64_t>(size);
+    return send_all(to, bytes.data(), static_cast<size_t>(size));
   }
 
   const std::string to_;
@@ -123,7 +130,7 @@ class Relay::Impl {
   uint16_t port_ = 0;
   std::atomic<bool> end_{false};
   std::atomic<bool> stalled_{false};
-  std::array<std::atomic<bool>, 2> damage_{};  // to the server, to the client
+  std::array<Way, 2> ways_;  // to the server, to the client
   std::mutex mutex_;
   std::list<Pair> pairs_;
   std::thread thread_;
@@ -135,6 +142,7 @@ std::string Relay::address() const { return Address{.host = "127.0.0.1", .port =
 void Relay::cut() { impl_->cut(); }
 void Relay::stall(bool stalled) { impl_->stall(stalled); }
 void Relay::damage_next(bool to_server) { impl_->damage_next(to_server); }
+uint64_t Relay::passed(bool to_server) const { return impl_->passed(to_server); }
 
 RawClient::RawClient(const std::string& address, const std::string& bytes) : socket_(connect_to(address)) {
   send_all(socket_, bytes.data(), bytes.size());

@@ -21,6 +21,8 @@ class Relay {
   void stall(bool stalled);
   /// Changes one bit of the next large piece of data on its way to the server, or to the client.
   void damage_next(bool to_server);
+  /// Bytes that have passed to the server, or to the client.
+  uint64_t passed(bool to_server) const;
 
  private:
   class Impl;

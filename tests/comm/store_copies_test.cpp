@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "relay.h"
 #include "store_fixture.h"
 #include "support/sentences.h"
 #include "telar/comm/store/store_block_state.h"
@@ -50,6 +51,7 @@ class StoreCopies : public StoreTest {
     options.address = heads_[shard].address;
     options.generation = heads_[shard].generation;
     options.shard = static_cast<uint32_t>(shard + 1);
+    options.shared_memory = shares_memory_;
     clients_.push_back({shard, std::make_unique<StoreClient>(options)});
     StoreClient& made = *clients_.back().client;
     made.attach();
@@ -118,6 +120,7 @@ class StoreCopies : public StoreTest {
   std::vector<StoreHead> heads_;
   std::vector<Known> clients_;
   std::unique_ptr<StoreChains> chains_;
+  bool shares_memory_ = false;
 };
 
 TEST_F(StoreCopies, AnAnsweredPushSurvivesItsServer) {
@@ -133,6 +136,19 @@ TEST_F(StoreCopies, AnAnsweredPushSurvivesItsServer) {
   expect_everywhere(worker, 6);
   EXPECT_TRUE(chain_log_.hears("what parameter server 0 holds is served by " + addresses_[1]));
   EXPECT_EQ(worker.losses(), StoreLosses{}) << "another head is no restart";
+}
+
+TEST_F(StoreCopies, AMemberSharesMemoryWithEachHead) {
+  shares_memory_ = true;
+  begin();
+  StoreClient& worker = client(0, 1);
+  for (int64_t work = 1; work <= 6; ++work) {
+    if (work == 4) kill(0);
+    EXPECT_TRUE(push(worker, work).finite);
+    EXPECT_TRUE(worker.traffic().shared_memory);
+    EXPECT_EQ(worker.incoming()[kCopiedFloats - 1], static_cast<float>(work));
+  }
+  expect_everywhere(worker, 6);
 }
 
 TEST_F(StoreCopies, AServerThatReturnsIsFilledWhileOthersPush) {
@@ -153,6 +169,24 @@ TEST_F(StoreCopies, AServerThatReturnsIsFilledWhileOthersPush) {
   pushing.join();
   expect_everywhere(worker, static_cast<float>(pushed));
   EXPECT_EQ(chains_->failure(), std::nullopt);
+}
+
+TEST_F(StoreCopies, AServerLeavesWhenAnotherHasWhatItHas) {
+  begin();
+  StoreClient& worker = client(0, 1);
+  EXPECT_TRUE(push(worker, 1).finite);
+  kill(1);
+  restart(1);  // has nothing yet
+  EXPECT_TRUE(servers_[0]->leave(std::chrono::seconds(20))) << chain_log_.all();
+  kill(0);
+  EXPECT_TRUE(push(worker, 2).finite);
+  expect_everywhere(worker, 2);
+  const int before = count("what parameter server 0 holds has 2 copies");
+  restart(0);
+  wait_for_copies(0, before + 1);
+  EXPECT_EQ(chains_->failure(), std::nullopt);
+  chains_.reset();
+  EXPECT_FALSE(servers_[0]->leave(std::chrono::seconds(20))) << "nobody asks for it any more";
 }
 
 TEST_F(StoreCopies, ARoundOfTwoMembersIsAppliedOnceWhateverDies) {
@@ -207,6 +241,38 @@ TEST_F(StoreCopies, TheLatestCoordinatorHasTheServers) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   ASSERT_TRUE(before->failure().has_value());
   EXPECT_TRUE(test::says(before->failure()->what(), "another coordinator of this run has taken"));
+}
+
+/// All that passes the first server's network for a push of n floats: 4n bytes from the member, and 4n to the
+/// next server. For each block the member and the next server send one frame, and get one frame.
+TEST_F(StoreCopies, APushOfNFloatsCosts4NBytesMoreAndASecondRoundTrip) {
+  const test::Relay relay(addresses_[0]);
+  addresses_[0] = relay.address();
+  begin();
+  StoreClient& worker = client(0, 1);
+  int64_t work = 0;
+  for (const size_t floats : {size_t{16}, kCopiedFloats}) {
+    const std::array<uint64_t, 2> before{relay.passed(false), relay.passed(true)};
+    const size_t pushes = floats == kCopiedFloats ? 5 : 300;
+    fill(worker, -1);
+    for (size_t i = 0; i < pushes; ++i) {
+      StoreExchange exchange = whole(worker);
+      exchange.end = floats;
+      exchange.pull = false;
+      exchange.work = ++work;
+      worker.start(exchange);
+      worker.finish();
+    }
+    const size_t blocks = (floats + kBlockFloats - 1) / kBlockFloats;
+    const size_t expected = pushes * (4 * floats + 2 * blocks * sizeof(FrameHeader));
+    // HTTP/2 has about 40 bytes for a frame of ours, and 9 for each 16 KB of it. A third frame would be 112.
+    const size_t most = expected + pushes * (2 * blocks * 60 + floats / 256);
+    for (const bool to_server : {false, true}) {
+      const uint64_t passed = relay.passed(to_server) - before[to_server ? 1 : 0];
+      EXPECT_GT(passed, expected) << floats << " floats";
+      EXPECT_LT(passed, most) << floats << " floats";
+    }
+  }
 }
 
 TEST_F(StoreCopies, APushWithoutANumberIsRefused) {

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "store_fixture.h"
+#include "telar/comm/store/store_memory.h"
 
 namespace telar {
 namespace {
@@ -53,6 +54,47 @@ TEST_F(StoreTest, UsesTheNetworkIfTheServerDoesNotShareMemory) {
   client.finish();
   EXPECT_FALSE(client.traffic().shared_memory);
   EXPECT_EQ(client.incoming()[kSharedFloats - 1], 1);
+}
+
+/// A server that was stopped, and goes on when its blocks are another server's, may read old requests, and
+/// write old answers.
+TEST(StoreMemory, IsAnotherServersWhenItIsRenewed) {
+  const auto member = StoreMemory::make(64);
+  ASSERT_TRUE(member);
+  const auto before = StoreMemory::open(member->where(), 64);
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->proof(), member->proof());
+  member->begin();
+  member->put_request({.sequence = 1}, {});
+  member->outgoing()[3] = 5;
+  before->incoming()[7] = 2;
+  const float* const place = member->incoming().data();
+
+  ASSERT_TRUE(member->renew());
+  EXPECT_EQ(member->incoming().data(), place);
+  EXPECT_EQ(member->incoming()[7], 2) << "what was answered stays";
+  const auto after = StoreMemory::open(member->where(), 64);
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->proof(), member->proof());
+  EXPECT_NE(before->proof(), member->proof());
+  EXPECT_EQ(after->outgoing()[3], 5);
+  member->begin();
+  member->put_request({.sequence = 2}, {});
+  EXPECT_EQ(before->take_request().value().header.sequence, 1U);
+  EXPECT_FALSE(before->take_request());
+  before->incoming()[7] = 9;
+  before->put_answer({.sequence = 1});
+  EXPECT_EQ(member->incoming()[7], 2);
+  EXPECT_FALSE(member->take_answer());
+  EXPECT_EQ(after->take_request().value().header.sequence, 2U);
+}
+
+TEST(StoreMemory, IsNotOpenedByWhatIsNoSuchMemory) {
+  const auto member = StoreMemory::make(64);
+  ASSERT_TRUE(member);
+  EXPECT_FALSE(StoreMemory::open(member->where(), 65));
+  for (const char* where : {"", "1", "1:2", "1:2:", "x:2:3", "0:0:0", "1:2:3:4"})
+    EXPECT_FALSE(StoreMemory::open(where, 64)) << where;
 }
 
 }  // namespace

@@ -146,8 +146,8 @@ class Play:
 
     def disturb(self):
         """Ends a worker's pod as the autoscaler does when it scales down. Loses a server's pod with its node;
-        it returns with its snapshot at another address. Kills the coordinator's pod, which resumes from its
-        checkpoint."""
+        it returns at another address, and is filled. Ends the other server's pod, too, as a rolling update does.
+        Kills the coordinator's pod, which resumes from its checkpoint."""
         events = self.pods.events
         self.replace(self.workers[0], signal.SIGTERM)
         self.await_text(events, f"{self.workers[0].name}:1 ({self.workers[0].address}) left")
@@ -158,8 +158,10 @@ class Play:
         self.end(moved, signal.SIGKILL)
         self.pods.hosts.alias(self.pods.dns(moved.name))
         self.pods.start(moved, "elsewhere")
-        self.await_text(lambda: self.pods.text(moved), "Continues from the snapshot")
-        self.await_text(lambda: self.pods.text(self.workers[1]), "is reachable again")
+        self.await_text(events, "what parameter server 0 holds has 2 copies", times=2)
+        self.replace(self.servers[1], signal.SIGTERM)
+        self.await_text(events, "what parameter server 0 holds has 2 copies", times=3)
+        self.expect("no other server is known" not in self.pods.text(self.servers[1]), "a server ended before another had all")
         checkpoints = self.pods.folder / f"volume-{self.coordinator.name}-runs" / "fashion_mnist" / "checkpoints"
         end = time.monotonic() + 300
         while not list(checkpoints.glob("step-*")):

@@ -359,7 +359,7 @@ def storm_around(broker, folder):
     run_folder = folder / "run"
     epochs = ["--set", "training.epochs=%d" % 400]
     train = [TELAR, "train", str(folder / "topic.yaml"), "--output", str(run_folder), "--resume", "--set",
-             "strategy={name: %s, workers: 2, servers: 2, threads: [1]}" % os.environ.get("TELAR_STORM_STRATEGY", "async_sgd"),
+             "strategy={name: %s, workers: 2, servers: 2, server_replicas: 1, threads: [1]}" % os.environ.get("TELAR_STORM_STRATEGY", "async_sgd"),
              *epochs]
     process = start(*train)
     weights_of_faults = {"worker": 6, "server": 4, "coordinator": 4, "broker": 4, "frozen": 4, "frozen for 8 s": 1, "cut": 4}
@@ -482,7 +482,7 @@ def a_server_that_ends_ends_the_run(broker, folder):
     one_hot(folder, broker, "restarted", 40)
     process = start(TELAR, "train", str(folder / "topic.yaml"), "--output", str(folder / "run"), "--set",
                     "data.end=never", "--set", "training.epoch_steps=1000", "--set",
-                    "strategy={name: async_sgd, workers: 1, servers: 2, threads: [1]}")
+                    "strategy={name: async_sgd, workers: 1, servers: 2, server_replicas: 1, threads: [1]}")
     wait_until(lambda: (folder / "run" / "checkpoints" / "step-00000010").exists(), "a checkpoint")
     os.kill(workers_of(process, b"serve")[0], signal.SIGKILL)
     output = finish(process, 1)
@@ -538,7 +538,7 @@ class Elsewhere:
         port = brokers.free_port()
         process = self._start(
             TELAR, "train", str(self.topic), "--output", str(run), "--resume", "--coordinate", "127.0.0.1:%d" % port,
-            "--set", "strategy={name: %s, workers: 2, servers: 2, threads: [1], server_addresses: ['%s', '%s']}"
+            "--set", "strategy={name: %s, workers: 2, servers: 2, server_replicas: 1, threads: [1], server_addresses: ['%s', '%s']}"
             % (strategy, *(server.address for server in self.servers)), *words)
         process.address = "127.0.0.1:%d" % port
         return process

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -10,16 +11,16 @@
 namespace telar::test {
 namespace {
 
-/// Trains $1 with these options. From the moment at which both servers have two copies, and again after each
-/// fault: a server is killed, killed, killed, or stopped for 3 s.
+/// Trains $1 with these options, and with the setting $4 on $5 servers. From the moment at which what each of
+/// them holds has two copies, and again after each fault: a server is killed, killed, killed, or stopped for
+/// 3 s.
 constexpr const char* kFaults =
-    "$TELAR train small.yaml --output $1 --set strategy.servers=2 --set strategy.server_replicas=2 "
-    "--set strategy.name=$2 >$1.out 2>$1.err & job=$!\n"
+    "$TELAR train small.yaml --output $1 --set $4 --set strategy.name=$2 >$1.out 2>$1.err & job=$!\n"
     "copies() { cat $1/logs/events.log 2>/dev/null | grep -c 'has 2 copies'; }\n"
     "fault=0\n"
     "while kill -0 $job 2>/dev/null; do\n"
     "  sleep 0.1\n"
-    "  [ \"$(copies $1)\" -ge $((2 * fault + 2)) ] && [ $fault -lt $3 ] || continue\n"
+    "  [ \"$(copies $1)\" -ge $(($5 * fault + $5)) ] && [ $fault -lt $3 ] || continue\n"
     "  server=$(pgrep -f \"$PWD/$1/servers/$((fault % 2))/address\")\n"
     "  fault=$((fault + 1))\n"
     "  if [ $fault -lt 4 ]; then kill -KILL $server; else kill -STOP $server; sleep 3; kill -CONT $server; fi\n"
@@ -39,10 +40,13 @@ class ServerCopies : public testing::Test {
     write_text(folder_ / "faults.sh", kFaults);
   }
 
-  int train(const std::string& run, const std::string& strategy, int faults) const {
+  /// Two servers have copies by default; a single one has a second process for its copy.
+  int train(const std::string& run, const std::string& strategy, int faults, int servers = 2) const {
+    const std::string setting =
+        servers == 1 ? "strategy.server_replicas=2" : fmt::format("strategy.servers={}", servers);
     const std::string line = "cd '" + folder_.path().string() + "' && TELAR='" + telar_program() +
                              "' timeout 200 bash faults.sh " + run + " " + strategy + " " +
-                             std::to_string(faults);
+                             std::to_string(faults) + " " + setting + " " + std::to_string(servers);
     return WEXITSTATUS(std::system(line.c_str()));  // NOLINT(concurrency-mt-unsafe): one thread
   }
 
@@ -73,11 +77,19 @@ TEST_F(ServerCopies, ASynchronousRunWhoseServersAreKilledAndStoppedIsTheQuietOne
   EXPECT_EQ(lost, (std::vector<int>{0, 0}));
 }
 
-TEST_F(ServerCopies, AreOnOtherServers) {
-  const CommandResult refused =
-      telar_in(folder_.path(), "train small.yaml --check --set strategy.server_replicas=2");
+TEST_F(ServerCopies, ASingleServerHasASecondProcessForItsCopy) {
+  ASSERT_EQ(train("single", "async_sgd", 2, 1), 0) << text("single.err") << text("single.out");
+  EXPECT_EQ(std::stoi(text("single.faults")), 2) << text("single.out");
+  const auto lost = nlohmann::json::parse(text("single/summary.json")).at("losses").at("lost_updates");
+  EXPECT_EQ(lost, (std::vector<int>{0}));
+}
+
+TEST_F(ServerCopies, AreOnOtherServersAndWithoutSnapshots) {
+  const CommandResult refused = telar_in(
+      folder_.path(),
+      "train small.yaml --set strategy.server_replicas=2 --set strategy.server_addresses=[127.0.0.1:1]");
   EXPECT_EQ(refused.code, 2);
-  EXPECT_TRUE(says(refused.err, "strategy.server_replicas is 2, but strategy.servers is 1"));
+  EXPECT_TRUE(says(refused.err, "strategy.servers is 1, and each copy is on another server"));
   const CommandResult unused = telar_in(
       folder_.path(),
       "train small.yaml --check --set strategy.servers=2 --set strategy.server_replicas=2 --set strategy.snapshot_seconds=1");

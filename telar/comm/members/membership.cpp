@@ -42,6 +42,7 @@ class Membership::Impl {
   const Replies::Welcome& welcome() const { return *replies_.welcome; }
 
   bool lost() const;
+  std::stop_token until_lost() const { return lost_.get_token(); }
   bool wait_for_work();
   std::optional<Lease> lease();
   void done(const PartDone& part);
@@ -102,6 +103,7 @@ class Membership::Impl {
   bool open_ = false;  ///< may write
   bool writing_ = false;
   bool finished_ = true;  ///< there is no stream
+  std::stop_source lost_;
   bool leaving_ = false;
   Clock::time_point heard_ = Clock::now();
   Clock::time_point last_tick_ = Clock::now();
@@ -221,8 +223,9 @@ void Membership::Impl::handle(Event event, bool ok) {
     case Event::finished:
       finished_ = true;
       open_ = false;
-      if (joined() && !replies_.over && !leaving_ && options_.say)
-        options_.say(fmt::format("{} has lost this worker: {}", who_, reason_of(status_)));
+      if (!joined() || replies_.over || leaving_) break;
+      if (options_.say) options_.say(fmt::format("{} has lost this worker: {}", who_, reason_of(status_)));
+      lost_.request_stop();
       break;
   }
   changed_.notify_all();
@@ -382,6 +385,7 @@ void Membership::follow(std::function<void(const std::vector<StoreHead>&)> moved
 }
 bool Membership::wait_for_work() { return impl_->wait_for_work(); }
 bool Membership::lost() const { return impl_->lost(); }
+std::stop_token Membership::until_lost() const { return impl_->until_lost(); }
 std::optional<Lease> Membership::lease() { return impl_->lease(); }
 void Membership::done(const PartDone& part) { impl_->done(part); }
 void Membership::give_back(uint64_t lease, int64_t step) { impl_->give_back(lease, step); }

@@ -53,6 +53,8 @@ class Membership final : public WorkSource {
 
   bool wait_for_work() override;
   bool lost() const override;
+  /// Ends waits for others when lost() becomes true. Called back with a lock held: it must not wait.
+  std::stop_token until_lost() const;
   std::optional<Lease> lease() override;
   /// The report is sent in the background, before later messages of this member.
   void done(const PartDone& part) override;

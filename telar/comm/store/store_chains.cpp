@@ -37,9 +37,9 @@ class StoreChains::Impl {
  public:
   explicit Impl(StoreChainsOptions options) : options_(std::move(options)) {
     const size_t servers = options_.addresses.size();
-    for (size_t s = 0; s < servers; ++s)
+    for (size_t s = 0; s < options_.shards.size(); ++s)
       keepers_.emplace_back(options_.copies, StoreChain{.generation = options_.generations_before});
-    founded_.resize(servers);
+    founded_.resize(keepers_.size());
     for (const std::string& address : options_.addresses) {
       servers_.emplace_back();
       servers_.back().stub =
@@ -61,7 +61,8 @@ class StoreChains::Impl {
       const std::lock_guard lock(mutex_);
       copying_ = true;
       for (size_t s = 0; s < keepers_.size(); ++s)
-        for (const size_t server : places(s)) keepers_[s].arrived(servers_[server].id);
+        for (const size_t server : places(s))
+          if (!servers_[server].leaving) keepers_[s].arrived(servers_[server].id);
       carry_out();
     }
     tell();
@@ -87,9 +88,10 @@ class StoreChains::Impl {
     std::unique_ptr<store::ParameterStore::Stub> stub;
     StoreServerId id = 0;  ///< 0: it has never answered
     bool given_up = false;
-    std::map<size_t, int64_t> generations = {};  ///< of the shards that it has, as it has said
-    bool news = false;                           ///< there is something to tell it
-    int failures = 0;                            ///< in a row
+    std::optional<Clock::time_point> leaving = {};  ///< since when it has asked to be left out
+    std::map<size_t, int64_t> generations = {};     ///< of the shards that it has, as it has said
+    bool news = false;                              ///< there is something to tell it
+    int failures = 0;                               ///< in a row
     Clock::time_point answered = Clock::now();
     grpc::Status status = {};
   };
@@ -149,6 +151,7 @@ class StoreChains::Impl {
         server.news = false;
         describe(own, request);
       }
+      const Clock::time_point asked = Clock::now();
       store::ConfigureReply reply;
       grpc::Status status;
       {
@@ -160,7 +163,7 @@ class StoreChains::Impl {
       }
       {
         const std::lock_guard lock(mutex_);
-        status.ok() ? answered(own, reply) : failed(own, status);
+        status.ok() ? answered(own, reply, asked) : failed(own, status);
         carry_out();
       }
       changed_.notify_all();
@@ -193,9 +196,25 @@ class StoreChains::Impl {
       contents.set_description(options_.shards[s].description);
       add_pieces(options_.shards[s].layout, *contents.mutable_pieces());
     }
+    request.set_left(left(own));
   }
 
-  void answered(size_t own, const store::ConfigureReply& reply) {
+  /// Whether the heads of all chains in which this server was have heard that they are.
+  bool left(size_t own) const {
+    if (!servers_[own].leaving) return false;
+    for (size_t s = 0; s < keepers_.size(); ++s) {
+      if (!has_place(s, own)) continue;
+      const StoreChain& chain = keepers_[s].chain();
+      const std::optional<size_t> head = server_of(s, chain.servers.front());
+      if (!head || std::ranges::find(chain.servers, servers_[own].id) != chain.servers.end()) return false;
+      const auto known = servers_[*head].generations.find(s);
+      if (known == servers_[*head].generations.end() || known->second != chain.generation) return false;
+    }
+    return true;
+  }
+
+  /// `asked`: when.
+  void answered(size_t own, const store::ConfigureReply& reply, Clock::time_point asked) {
     Server& server = servers_[own];
     server.failures = 0;
     server.answered = Clock::now();
@@ -203,6 +222,7 @@ class StoreChains::Impl {
     if (another || server.given_up) {
       const StoreServerId before = std::exchange(server.id, reply.id());
       server.given_up = false;
+      server.leaving.reset();
       server.generations.clear();
       address_of_[server.id] = options_.addresses[own];
       for (size_t s = 0; s < keepers_.size(); ++s) {
@@ -215,6 +235,7 @@ class StoreChains::Impl {
         if (copying_) keepers_[s].arrived(server.id);
       }
     }
+    if (reply.leaving() && !server.leaving) server.leaving = server.answered;
     for (const store::ShardState& state : reply.shards()) {
       const size_t s = state.shard() - 1;
       if (state.shard() < 1 || s >= keepers_.size() || !has_place(s, own)) continue;
@@ -224,6 +245,11 @@ class StoreChains::Impl {
             options_.addresses[own]));
       server.generations[s] = state.generation();
       keepers_[s].reported(server.id, {.generation = state.generation(), .whole = state.whole()});
+      if (!state.whole() || state.generation() != keepers_[s].chain().generation) continue;
+      // Who leaves may do so now: this one is there, and has everything.
+      for (const size_t other : places(s))
+        if (other != own && servers_[other].leaving && asked > *servers_[other].leaving)
+          keepers_[s].given_up(servers_[other].id);
     }
   }
 

@@ -24,7 +24,7 @@ struct StoreChainsOptions {
     StoreLayout layout;
     std::string description;  ///< the input of the server's StoreUpdateFactory
   };
-  std::vector<Shard> shards;  ///< what each server holds, in the order of the addresses
+  std::vector<Shard> shards;  ///< what the servers hold, in the order of the addresses; at most one for each
   /// Above that of all chains that an earlier coordinator of these servers has made.
   int64_t generations_before = 0;
   /// The pushes and pulls of a shard go to another server now, or to the same one in another generation. From
@@ -37,8 +37,9 @@ struct StoreChainsOptions {
 };
 
 /// The coordinator's side of the chains of servers (ChainKeeper). It asks each server five times a second for
-/// its state, and tells it its chains. A server that does not answer for 1.4 s, or was started again, is left
-/// out, and the next one with a copy takes its place. A server that has come back is filled.
+/// its state, and tells it its chains. A server that does not answer for 1.4 s, was started again, or asks
+/// for it (StoreServer::leave) is left out, and the next one with a copy takes its place. A server that has
+/// come back is filled.
 ///
 /// The chains of a coordinator are new ones, because it writes the state with which the training begins, or
 /// is resumed. Their generations begin above those of earlier coordinators, whose servers they are no longer.

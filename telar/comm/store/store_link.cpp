@@ -87,6 +87,7 @@ StoreLink::~StoreLink() {
 
 void StoreLink::move(const StoreHead& head, std::shared_ptr<grpc::Channel> channel) {
   const std::lock_guard lock(mutex_);
+  another_ |= channel != channel_;
   channel_ = std::move(channel);
   generation_ = head.generation;
   payload_checksums_ =

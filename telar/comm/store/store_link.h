@@ -91,6 +91,7 @@ class StoreLink {
   StoreWindow window_;
   uint32_t in_memory_ = 0;  ///< requests in memory_ whose answers were not taken yet
   bool shared_ = false;     ///< the server of this connection has opened memory_
+  bool another_ = false;    ///< the next connection is to another server
   StoreClient::Traffic traffic_;
 
   std::optional<std::stop_callback<std::function<void()>>> stop_;

@@ -41,6 +41,11 @@ std::unique_ptr<StoreLink::Stream> StoreLink::open(grpc::ClientContext& context)
 void StoreLink::connect_for_ever() {
   std::unique_lock lock(mutex_);
   while (!ending_ && !stopped_) {
+    if (memory_ && std::exchange(another_, false) && !memory_->renew()) {
+      refused_ = run_error("{} is served by another server, and there is no memory to share with it", who_);
+      changed_.notify_all();
+      return;
+    }
     grpc::ClientContext context;
     const std::unique_ptr<Stream> stream = open(context);
     context_ = &context;

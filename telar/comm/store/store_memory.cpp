@@ -12,9 +12,11 @@
 #include <array>
 #include <atomic>
 #include <charconv>
+#include <cstring>
 #include <new>
-#include <random>
+#include <utility>
 
+#include "telar/comm/store/random_id.h"
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
 
@@ -58,8 +60,7 @@ struct RequestEntry {
   std::array<uint32_t, kMostRoundMembers> members;
 };
 
-template <typename Number>
-bool number(std::string_view text, Number& value) {
+bool whole_number(std::string_view text, int& value) {
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && stop == text.data() + text.size();
 }
@@ -75,6 +76,7 @@ struct StoreMemory::Control {
   Read answers_read{};
   std::array<RequestEntry, kRing> requests;
   std::array<FrameHeader, kRing> answers;
+  static constexpr size_t bytes() { return align_up(sizeof(Control)); }
 };
 
 namespace {
@@ -83,117 +85,158 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace
 
-StoreMemory::StoreMemory(Key /*key*/, int descriptor, void* mapped, size_t bytes, size_t floats)
-    : descriptor_(descriptor), control_(static_cast<Control*>(mapped)), bytes_(bytes), floats_(floats) {}
+StoreMemory::StoreMemory(Key /*key*/, const Region& outgoing, const Region& rest, size_t floats)
+    : outgoing_(outgoing), rest_(rest), floats_(floats) {}
 
 StoreMemory::~StoreMemory() {
-  munmap(control_, bytes_);
-  close(descriptor_);
+  release(outgoing_);
+  release(rest_);
 }
 
-std::shared_ptr<StoreMemory> StoreMemory::make(size_t floats) {
-  const size_t bytes = align_up(sizeof(Control)) + 2 * floats * sizeof(float);
+StoreMemory::Region StoreMemory::map(int descriptor, size_t bytes) {
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (mapped != MAP_FAILED) return {.descriptor = descriptor, .mapped = mapped, .bytes = bytes};
+  close(descriptor);
+  return {};
+}
+
+StoreMemory::Region StoreMemory::create(size_t bytes) {
   const int descriptor = memfd_create("telar-store", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (descriptor < 0) return nullptr;
-  void* mapped = MAP_FAILED;
+  if (descriptor < 0) return {};
   // Allocates the pages now; otherwise a lack of memory would become a SIGBUS later.
   if (posix_fallocate(descriptor, 0, static_cast<off_t>(bytes)) == 0 &&
       fcntl(descriptor, F_ADD_SEALS, kSeals) == 0)
-    mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (mapped == MAP_FAILED) {
-    close(descriptor);
-    return nullptr;
-  }
-  std::random_device device;
-  auto* control = ::new (mapped) Control;
-  control->proof = (uint64_t{device()} << 32) | device();
-  return std::make_shared<StoreMemory>(Key{}, descriptor, mapped, bytes, floats);
+    return map(descriptor, bytes);
+  close(descriptor);
+  return {};
 }
 
-std::shared_ptr<StoreMemory> StoreMemory::open(const std::string& where, size_t floats) {
-  const size_t colon = where.find(':');
-  int process = 0;
-  int theirs = 0;
-  if (colon == std::string::npos || !number(std::string_view(where).substr(0, colon), process) ||
-      !number(std::string_view(where).substr(colon + 1), theirs))
-    return nullptr;
+StoreMemory::Region StoreMemory::open_region(int process, int theirs, size_t bytes) {
   // O_NONBLOCK: whatever this file is, opening it must not wait.
   const int descriptor = ::open(fmt::format("/proc/{}/fd/{}", process, theirs).c_str(),
                                 O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (descriptor < 0) return nullptr;
-  const size_t bytes = align_up(sizeof(Control)) + 2 * floats * sizeof(float);
-  struct stat status {};
-  void* mapped = MAP_FAILED;
+  if (descriptor < 0) return {};
   // Only a memfd has seals. A sealed one cannot shrink while it is in use.
+  struct stat status {};
   if (fcntl(descriptor, F_GET_SEALS) == kSeals && fstat(descriptor, &status) == 0 &&
       status.st_size == static_cast<off_t>(bytes))
-    mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (mapped == MAP_FAILED) {
-    close(descriptor);
-    return nullptr;
+    return map(descriptor, bytes);
+  close(descriptor);
+  return {};
+}
+
+void StoreMemory::release(const Region& region) {
+  if (region.mapped == nullptr) return;
+  munmap(region.mapped, region.bytes);
+  close(region.descriptor);
+}
+
+/// Null if one of the two is not there.
+std::shared_ptr<StoreMemory> StoreMemory::of(const Region& outgoing, const Region& rest, size_t floats) {
+  if (outgoing.mapped != nullptr && rest.mapped != nullptr)
+    return std::make_shared<StoreMemory>(Key{}, outgoing, rest, floats);
+  release(outgoing);
+  release(rest);
+  return nullptr;
+}
+
+std::shared_ptr<StoreMemory> StoreMemory::make(size_t floats) {
+  const size_t bytes = floats * sizeof(float);
+  const Region rest = create(Control::bytes() + bytes);
+  if (rest.mapped != nullptr) ::new (rest.mapped) Control{.proof = random_id()};
+  return of(create(bytes), rest, floats);
+}
+
+bool StoreMemory::renew() {
+  const Region fresh = create(rest_.bytes);
+  if (fresh.mapped == nullptr) return false;
+  auto* place = static_cast<std::byte*>(fresh.mapped);
+  ::new (place) Control{.proof = random_id()};
+  std::memcpy(place + Control::bytes(), incoming().data(), incoming().size_bytes());
+  if (mremap(fresh.mapped, fresh.bytes, fresh.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, rest_.mapped) ==
+      MAP_FAILED) {
+    release(fresh);
+    return false;
   }
-  return std::make_shared<StoreMemory>(Key{}, descriptor, mapped, bytes, floats);
+  close(std::exchange(rest_.descriptor, fresh.descriptor));
+  return true;
 }
 
-std::string StoreMemory::where() const { return fmt::format("{}:{}", getpid(), descriptor_); }
-uint64_t StoreMemory::proof() const { return control_->proof; }
-
-std::span<float> StoreMemory::outgoing() const {
-  return {reinterpret_cast<float*>(reinterpret_cast<std::byte*>(control_) + align_up(sizeof(Control))),
-          floats_};
+std::shared_ptr<StoreMemory> StoreMemory::open(const std::string& where, size_t floats) {
+  std::array<int, 3> numbers{};  // of the process, and of its descriptors
+  std::string_view left = where;
+  for (int& number : numbers) {
+    const size_t end = std::min(left.find(':'), left.size());
+    if (!whole_number(left.substr(0, end), number)) return nullptr;
+    left.remove_prefix(std::min(end + 1, left.size()));
+  }
+  const size_t bytes = floats * sizeof(float);
+  return of(open_region(numbers[0], numbers[1], bytes),
+            open_region(numbers[0], numbers[2], Control::bytes() + bytes), floats);
 }
-std::span<float> StoreMemory::incoming() const { return {outgoing().data() + floats_, floats_}; }
+
+StoreMemory::Control& StoreMemory::control() const { return *static_cast<Control*>(rest_.mapped); }
+
+std::string StoreMemory::where() const {
+  return fmt::format("{}:{}:{}", getpid(), outgoing_.descriptor, rest_.descriptor);
+}
+uint64_t StoreMemory::proof() const { return control().proof; }
+
+std::span<float> StoreMemory::outgoing() const { return {static_cast<float*>(outgoing_.mapped), floats_}; }
+std::span<float> StoreMemory::incoming() const {
+  return {reinterpret_cast<float*>(static_cast<std::byte*>(rest_.mapped) + Control::bytes()), floats_};
+}
 
 void StoreMemory::begin() {
-  control_->begun = 0;
-  control_->requests_written.count = 0;
-  control_->requests_read.count = 0;
-  control_->answers_written.count = 0;
-  control_->answers_read.count = 0;
-  control_->begun = 1;
+  control().begun = 0;
+  control().requests_written.count = 0;
+  control().requests_read.count = 0;
+  control().answers_written.count = 0;
+  control().answers_read.count = 0;
+  control().begun = 1;
 }
 
-bool StoreMemory::begun() const { return control_->begun.load() == 1; }
-void StoreMemory::prepare() { control_->begun = 0; }
+bool StoreMemory::begun() const { return control().begun.load() == 1; }
+void StoreMemory::prepare() { control().begun = 0; }
 
 void StoreMemory::put_request(const FrameHeader& header, std::span<const uint32_t> members) {
-  const uint32_t next = control_->requests_written.count.load(std::memory_order_relaxed);
-  RequestEntry& entry = control_->requests[next % kRing];
+  const uint32_t next = control().requests_written.count.load(std::memory_order_relaxed);
+  RequestEntry& entry = control().requests[next % kRing];
   entry.header = header;
   std::ranges::copy(members, entry.members.begin());
-  control_->requests_written.publish(next + 1);
+  control().requests_written.publish(next + 1);
 }
 
 std::optional<StoreMemory::Request> StoreMemory::take_request() {
-  const uint32_t next = control_->requests_read.count.load(std::memory_order_relaxed);
-  if (control_->requests_written.count.load(std::memory_order_acquire) == next) return std::nullopt;
-  const RequestEntry& entry = control_->requests[next % kRing];
+  const uint32_t next = control().requests_read.count.load(std::memory_order_relaxed);
+  if (control().requests_written.count.load(std::memory_order_acquire) == next) return std::nullopt;
+  const RequestEntry& entry = control().requests[next % kRing];
   Request request{.header = entry.header};
   if (request.header.members > kMostRoundMembers) throw user_error("a damaged request: too many members");
   request.members.assign(entry.members.begin(), entry.members.begin() + request.header.members);
-  control_->requests_read.count.store(next + 1, std::memory_order_release);
+  control().requests_read.count.store(next + 1, std::memory_order_release);
   return request;
 }
 
 void StoreMemory::put_answer(const FrameHeader& header) {
-  const uint32_t next = control_->answers_written.count.load(std::memory_order_relaxed);
-  control_->answers[next % kRing] = header;
-  control_->answers_written.publish(next + 1);
+  const uint32_t next = control().answers_written.count.load(std::memory_order_relaxed);
+  control().answers[next % kRing] = header;
+  control().answers_written.publish(next + 1);
 }
 
 std::optional<FrameHeader> StoreMemory::take_answer() {
-  const uint32_t next = control_->answers_read.count.load(std::memory_order_relaxed);
-  if (control_->answers_written.count.load(std::memory_order_acquire) == next) return std::nullopt;
-  const FrameHeader header = control_->answers[next % kRing];
-  control_->answers_read.count.store(next + 1, std::memory_order_release);
+  const uint32_t next = control().answers_read.count.load(std::memory_order_relaxed);
+  if (control().answers_written.count.load(std::memory_order_acquire) == next) return std::nullopt;
+  const FrameHeader header = control().answers[next % kRing];
+  control().answers_read.count.store(next + 1, std::memory_order_release);
   return header;
 }
 
 void StoreMemory::wait_for_request(std::chrono::milliseconds longest) {
-  control_->requests_written.wait_beyond(control_->requests_read.count, longest);
+  control().requests_written.wait_beyond(control().requests_read.count, longest);
 }
 void StoreMemory::wait_for_answer(std::chrono::milliseconds longest) {
-  control_->answers_written.wait_beyond(control_->answers_read.count, longest);
+  control().answers_written.wait_beyond(control().answers_read.count, longest);
 }
 
 }  // namespace telar

@@ -16,11 +16,19 @@ namespace telar {
 /// of requests and a ring of answers. Requests and answers are frames without their payload, which is in the
 /// arenas.
 ///
-/// The member creates it: a memfd, which has no name in any folder and cannot shrink. It sends its process id
-/// and descriptor over the gRPC stream. The stream stays open, so each side notices when the other is gone.
-/// The server opens the memory through /proc and proves by its random number that it sees the same memory.
-/// This works for processes of one user on one host; otherwise frames go over the stream.
+/// The member creates it: two memfds, which have no name in any folder and cannot shrink, of outgoing(), and
+/// of what a server writes. It sends its process id and their descriptors over the gRPC stream. The stream
+/// stays open, so each side notices when the other is gone. The server opens the memory through /proc and
+/// proves by its random number that it sees the same memory. This works for processes of one user on one
+/// host; otherwise frames go over the stream.
 class StoreMemory {
+  /// A memfd and its mapping; null: none.
+  struct Region {
+    int descriptor = -1;
+    void* mapped = nullptr;
+    size_t bytes = 0;
+  };
+
  public:
   /// For the member. Returns null if the system has no such memory.
   static std::shared_ptr<StoreMemory> make(size_t floats);
@@ -31,7 +39,7 @@ class StoreMemory {
     friend class StoreMemory;
     Key() = default;
   };
-  StoreMemory(Key key, int descriptor, void* mapped, size_t bytes, size_t floats);
+  StoreMemory(Key key, const Region& outgoing, const Region& rest, size_t floats);
   ~StoreMemory();
   StoreMemory(const StoreMemory&) = delete;
   StoreMemory& operator=(const StoreMemory&) = delete;
@@ -43,6 +51,10 @@ class StoreMemory {
 
   // For the member, which may have at most kMostRequests in transit.
   static constexpr uint32_t kMostRequests = 256;
+  /// Before another server is told of it: takes rings and incoming() from the server before, which may only
+  /// have been stopped. They stay at their addresses, with the same floats. Returns false if the system has
+  /// no memory for that.
+  bool renew();
   /// Empties the rings and lets the server begin. No server may be reading them at this moment.
   void begin();
   void put_request(const FrameHeader& header, std::span<const uint32_t> members);
@@ -64,9 +76,15 @@ class StoreMemory {
  private:
   struct Control;
 
-  int descriptor_;
-  Control* control_;
-  size_t bytes_;
+  static Region map(int descriptor, size_t bytes);
+  static Region create(size_t bytes);
+  static Region open_region(int process, int theirs, size_t bytes);
+  static void release(const Region& region);
+  static std::shared_ptr<StoreMemory> of(const Region& outgoing, const Region& rest, size_t floats);
+  Control& control() const;
+
+  Region outgoing_;
+  Region rest_;  ///< the control of the rings, and incoming()
   size_t floats_;
 };
 

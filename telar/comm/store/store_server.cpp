@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "telar/comm/grpc_security.h"
@@ -79,6 +80,20 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   Impl& operator=(const Impl&) = delete;
 
   std::string address() const { return builder_.address(); }
+
+  bool leave(std::chrono::seconds longest) {
+    constexpr auto kNotAsked = 1500ms;  // the coordinator asks five times a second
+    const auto end = StoreClock::now() + longest;
+    std::unique_lock lock(mutex_);
+    leaving_ = true;
+    while (!shards_.empty() && !left_) {
+      if (StoreClock::now() > end || StoreClock::now() - configured_ > kNotAsked) return false;
+      lock.unlock();
+      std::this_thread::sleep_for(50ms);
+      lock.lock();
+    }
+    return true;
+  }
 
   Memory memory() {
     Memory memory;
@@ -189,6 +204,9 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
         of_shard.set_generation(state.generation);
         of_shard.set_whole(state.whole);
       }
+      configured_ = StoreClock::now();
+      reply->set_leaving(leaving_);
+      left_ = leaving_ && request->left();
     } catch (const Error& error) {
       return refuse(*context, grpc::StatusCode::PERMISSION_DENIED, error.what());
     }
@@ -383,15 +401,19 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   SecureServerBuilder builder_;
   const uint64_t start_ = random_id();
   StoreTenure tenure_;
-  std::mutex mutex_;  ///< guards peers_ and shards_
+  std::mutex mutex_;  ///< guards the members up to server_
   std::map<uint64_t, std::shared_ptr<Peer>> peers_;
   std::map<uint64_t, std::unique_ptr<StoreShard>> shards_;
+  StoreClock::time_point configured_;  ///< last
+  bool leaving_ = false;
+  bool left_ = false;
   std::unique_ptr<SecureServer> server_;
 };
 
 StoreServer::StoreServer(StoreServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 StoreServer::~StoreServer() = default;
 std::string StoreServer::address() const { return impl_->address(); }
+bool StoreServer::leave(std::chrono::seconds longest) { return impl_->leave(longest); }
 StoreServer::Memory StoreServer::memory() const { return impl_->memory(); }
 
 }  // namespace telar

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -45,6 +46,10 @@ class StoreServer {
 
   /// The address with the actual port: "127.0.0.1:40123".
   std::string address() const;
+  /// Asks the coordinator to leave this server out, and waits until other servers have whole copies of all
+  /// that it holds. Returns at once if its blocks have no copies. Returns false if the coordinator does not
+  /// ask any more, or no other server has them within `longest`.
+  bool leave(std::chrono::seconds longest);
 
   struct Memory {
     size_t arenas = 0;       ///< bytes of the parameters and the optimizer state

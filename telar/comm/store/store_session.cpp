@@ -1,5 +1,7 @@
 #include "telar/comm/store/store_session.h"
 
+#include <deque>
+
 #include "telar/core/error.h"
 
 namespace telar {
@@ -124,23 +126,31 @@ void serve_memory(StoreMemory& memory, StoreSession& session, const StoreBlocks:
     if (cancelled()) return;
     std::this_thread::sleep_for(kBeginTick);
   }
+  std::deque<StoreSession::Answer> answers;
   while (true) {
     std::optional<StoreMemory::Request> request = memory.take_request();
-    if (!request) {
+    if (!request && answers.empty()) {
       if (cancelled()) return;
       memory.wait_for_request(kTick);
       continue;
     }
-    Frame frame{.header = request->header, .members = std::move(request->members)};
-    check_frame(frame.header, frame.members);
-    if (frame.header.kind != FrameKind::exchange || frame.header.end > memory.outgoing().size())
-      throw user_error("a request over shared memory that is not an exchange of a range of the arenas");
-    const size_t count = frame.header.end - frame.header.begin;
-    if ((frame.header.flags & kPush) != 0)
-      frame.payload = FramePayload({std::as_bytes(memory.outgoing().subspan(frame.header.begin, count))});
-    StoreSession::Answer answer = session.handle(frame);
-    if (!session.complete(answer, memory.incoming().subspan(frame.header.begin, count))) return;
+    if (request) {
+      Frame frame{.header = request->header, .members = std::move(request->members)};
+      check_frame(frame.header, frame.members);
+      if (frame.header.kind != FrameKind::exchange || frame.header.end > memory.outgoing().size())
+        throw user_error("a request over shared memory that is not an exchange of a range of the arenas");
+      const size_t count = frame.header.end - frame.header.begin;
+      if ((frame.header.flags & kPush) != 0)
+        frame.payload = FramePayload({std::as_bytes(memory.outgoing().subspan(frame.header.begin, count))});
+      answers.push_back(session.handle(frame));
+    }
+    // An answer that waits, such as for other copies, lets further requests be handled.
+    if (request && !session.ready(answers.front())) continue;
+    StoreSession::Answer& answer = answers.front();
+    const size_t count = answer.header.end - answer.header.begin;
+    if (!session.complete(answer, memory.incoming().subspan(answer.header.begin, count))) return;
     memory.put_answer(answer.header);
+    answers.pop_front();
   }
 }
 
