@@ -436,7 +436,8 @@ class Run {
         work();
         done = true;
       } catch (const Error&) {
-        if (options_.elastic == nullptr || (!options_.elastic->lost() && !someone_waits())) throw;
+        const bool for_a_newcomer = std::exchange(ended_for_newcomer_, false);  // it may be lost by now
+        if (options_.elastic == nullptr || (!for_a_newcomer && !options_.elastic->lost())) throw;
       }
       if (done) return;
       const ElasticProcesses::Changes changes = replace(session, trainer);
@@ -608,7 +609,8 @@ class Run {
   std::function<bool()> stop_requested() const {
     if (options_.processes == nullptr) return options_.stop_requested;
     return [this] {
-      if (someone_waits()) throw run_error("another process takes part from here on");
+      ended_for_newcomer_ = someone_waits();
+      if (ended_for_newcomer_) throw run_error("another process takes part from here on");
       return options_.processes->any(options_.stop_requested && options_.stop_requested());
     };
   }
@@ -762,7 +764,8 @@ class Run {
   const RunOptions& options_;
   std::string workers_;  ///< description of the settings that depend on their number
   RunData opened_;
-  int64_t since_step_ = 0;  ///< after which this process began
+  int64_t since_step_ = 0;                   ///< after which this process began
+  mutable bool ended_for_newcomer_ = false;  ///< what all do together
   std::optional<RunProfile> profile_;
   std::unique_ptr<MetricsServer> metrics_server_;  ///< until there is an observer that serves
 };
