@@ -51,6 +51,9 @@ def main():
         expect(seconds < 60, f"30 seconds became {seconds:.0f}")
         for name, stage in stages.items():
             expect(stage["comparisons"] > 0 or stage["skipped"] or stage["failures"], f"{name} reports nothing")
+        # Figures for which no time is left are left out, which is no failure, and named.
+        left_out = [skipped["what"] for skipped in stages["figures"]["skipped"] if skipped["why"].startswith("left out")]
+        expect("telar bench limits" in left_out and not stages["figures"]["failures"], f"figures left out {left_out}, wrong: {failures(stages['figures'])}")
 
         stages, _ = rehearsal.check("--only", "operations", "--seconds", "60", "--tests", PRODUCTS)
         found = stages["operations"]
