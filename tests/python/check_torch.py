@@ -1983,9 +1983,6 @@ class Hostile(unittest.TestCase):
                 self.assert_refused("takes neither \\(prediction, target\\) nor the module and the batch, which has 2 tensors",
                                     lambda self, x: self.fc(x), loss, engine=engine)
 
-    def test_words_of_other_systems(self):
-        self.assert_refused("no option for a device", lambda self, x: self.fc(x), device="gpu")
-
     def test_parameters_of_another_module(self):
         other = nn.Linear(4, 3)
         self.assert_refused("not one of the module", lambda self, x: self.fc(x), lambda net, x, y: F.mse_loss(net(x), other(x)))
