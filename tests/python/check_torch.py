@@ -1987,6 +1987,21 @@ class Hostile(unittest.TestCase):
         other = nn.Linear(4, 3)
         self.assert_refused("not one of the module", lambda self, x: self.fc(x), lambda net, x, y: F.mse_loss(net(x), other(x)))
 
+    def test_parameters_of_the_loss(self):
+        class Weighted(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale = nn.Parameter(torch.zeros(1))
+
+            def forward(self, prediction, target):
+                return F.mse_loss(prediction, target) * torch.exp(-self.scale).squeeze() + self.scale.squeeze()
+
+        for engine in ("telar", "auto", "torch"):
+            net, loss = self.net(lambda self, x: self.fc(x)), Weighted()
+            step = tt.Step(net, loss, torch.optim.SGD([*net.parameters(), *loss.parameters()], 0.1), engine=engine)
+            with self.assertRaisesRegex(telar.Error, "the optimizer trains 'scale' of the loss"):
+                step(torch.randn(5, 4), torch.randn(5, 3))
+
     def test_weight_of_the_loss_that_changes(self):
         weight = [1.0]
         net = self.net(lambda self, x: self.fc(x))

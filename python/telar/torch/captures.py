@@ -181,6 +181,10 @@ class Captures:
         self._trained = self._names_of_trained()
         if not self._trained:
             raise Refusal("the optimizer has no parameter of the module that requires a gradient")
+        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]} - {id(p) for p in self.model.parameters()}
+        for name, parameter in self.loss.named_parameters() if isinstance(self.loss, torch.nn.Module) else ():
+            if id(parameter) in held:
+                raise Refusal(f"the optimizer trains '{name}' of the loss, which is not one of the module; make the loss a part of it")
         self._example = batch
         if self._group is not None:
             self._group.begin(self.model, self.optimizer)
