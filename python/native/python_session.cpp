@@ -9,8 +9,10 @@
 
 #include "telar/core/error.h"
 #include "telar/data/assignment.h"
+#include "telar/device/cuda.h"
 #include "telar/observe/process.h"
 #include "telar/strategy/server_side.h"
+#include "telar/train/job_devices.h"
 
 namespace telar::python {
 
@@ -38,13 +40,39 @@ int64_t workers_of(const StrategyType& type, const Attributes& given, const Proc
   return workers.count / processes->size();
 }
 
-Cluster cluster_of(const StrategyType& type, int64_t workers, int threads, int servers,
-                   const Processes* processes) {
+/// The devices of the workers, one for each; those of CPUs divide `threads`, or 0: those of this process.
+std::vector<DeviceSpec> devices_of(const StrategyType& type, const std::vector<std::string>& names,
+                                   int64_t workers, int threads, const Processes* processes) {
+  if (names.size() != 1 && static_cast<int64_t>(names.size()) != workers)
+    throw user_error("there are {} devices for {} workers; name one for all of them, or one for each",
+                     names.size(), workers);
+  const std::string missing = missing_device(names);
+  if (!missing.empty()) throw user_error("{}", missing);
+  const bool has_gpu = device_named(names[0]).kind != "cpu";
+  const bool shares_gpus = has_gpu && processes != nullptr;
+  const int gpus = shares_gpus ? static_cast<int>(find_cuda_gpus().gpus.size()) : 0;
+  const int index = shares_gpus ? processes->index_on_this_host() : 0;
   const int all =
       threads > 0 ? threads : available_threads(processes == nullptr ? 1 : processes->on_this_host());
-  const DeviceSpec device{"cpu", std::max<int>(1, all / static_cast<int>(workers)), {}};
-  if (type.uses_servers) return {.devices = {device}, .servers = servers};
-  return {.devices = std::vector<DeviceSpec>(static_cast<size_t>(workers), device),
+  std::vector<DeviceSpec> devices;
+  for (int64_t worker = 0; worker < workers; ++worker) {
+    const std::string& name = names[names.size() == 1 ? 0 : static_cast<size_t>(worker)];
+    DeviceSpec device = device_named(name, index, gpus);
+    if ((device.kind != "cpu") != has_gpu)
+      throw user_error("the workers run on {} and on {}; they must all run on CPUs, or all on GPUs", names[0],
+                       name);
+    if (device.threads == 0) device.threads = std::max<int>(1, all / static_cast<int>(workers));
+    devices.push_back(std::move(device));
+  }
+  if (has_gpu && !type.on_gpus)
+    throw user_error("the workers of the strategy {} run on CPUs, not on {}", type.name, names[0]);
+  return devices;
+}
+
+Cluster cluster_of(const StrategyType& type, std::vector<DeviceSpec> devices, int servers,
+                   const Processes* processes) {
+  if (type.uses_servers) return {.devices = {devices.front()}, .servers = servers};
+  return {.devices = std::move(devices),
           .processes = processes == nullptr ? 1 : processes->size(),
           .process = processes == nullptr ? 0 : processes->rank()};
 }
@@ -52,18 +80,22 @@ Cluster cluster_of(const StrategyType& type, int64_t workers, int threads, int s
 }  // namespace
 
 PythonSession::PythonSession(const PythonModel& model, const StepOptions& options, const StrategyType& type,
-                             const Attributes& given, int threads, int servers, uint64_t seed,
-                             std::shared_ptr<Processes> processes)
+                             const Attributes& given, const std::vector<std::string>& devices, int threads,
+                             int servers, uint64_t seed, std::shared_ptr<Processes> processes)
     : external_(model.external()),
       processes_(std::move(processes)),
       has_servers_(type.uses_servers),
       workers_(workers_of(type, given, processes_.get())),
       seed_(seed),
-      cluster_(cluster_of(type, workers_, threads, servers, processes_.get())) {
+      cluster_(cluster_of(type, devices_of(type, devices, workers_, threads, processes_.get()), servers,
+                          processes_.get())) {
   if (external_ != nullptr && usual_workers(type).of_all_processes)
     throw user_error(
         "the strategy {} divides the layers of a model, which Telar cannot do when PyTorch computes them; choose one whose workers share batches",
         type.name);
+  if (type.uses_servers && devices.size() != 1)
+    throw user_error("there are {} devices; the workers of the strategy {} share one here", devices.size(),
+                     type.name);
   if (processes_ != nullptr && type.uses_servers)
     throw user_error("the strategy {} is not for a group, whose processes make each step together",
                      type.name);

@@ -27,12 +27,13 @@ struct PlaceInBatch {
 /// has the state, evaluates and predicts, and workers make the steps (python/native/epochs.h).
 class PythonSession {
  public:
-  /// `threads`: of all workers together; 0: those of this process. `processes`: that train together, each
+  /// `threads`: of all workers on CPUs together; 0: those of this process. `devices`: names as in a job, one
+  /// for all workers or one for each, all of them CPUs or all GPUs. `processes`: that train together, each
   /// with the workers of the strategy and a part of each batch; null: there is only this one. Throws
-  /// Error (user) for options that do not fit.
+  /// Error (user) for options that do not fit, and for devices that are not there.
   PythonSession(const PythonModel& model, const StepOptions& options, const StrategyType& type,
-                const Attributes& given, int threads, int servers, uint64_t seed,
-                std::shared_ptr<Processes> processes);
+                const Attributes& given, const std::vector<std::string>& devices, int threads, int servers,
+                uint64_t seed, std::shared_ptr<Processes> processes);
   /// Without Python's lock, because the workers' threads may need it to end.
   ~PythonSession();
   PythonSession(const PythonSession&) = delete;

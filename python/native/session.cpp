@@ -31,7 +31,8 @@ std::unique_ptr<PythonSession> make_session(const PythonModel& model, int64_t ba
                                             const std::string& strategy, const nb::dict& strategy_options,
                                             double clip_norm, bool bf16, int threads, uint64_t seed,
                                             const std::vector<ParameterGroup>& groups, int servers,
-                                            const PythonGroup* together) {
+                                            const PythonGroup* together,
+                                            const std::vector<std::string>& devices) {
   StepOptions options;
   options.batch = batch;
   options.optimizer = optimizer_of(optimizer, attributes_of(optimizer_options));
@@ -42,7 +43,7 @@ std::unique_ptr<PythonSession> make_session(const PythonModel& model, int64_t ba
   if (clip_norm > 0) options.clip_norm = clip_norm;
   if (bf16) options.precision = Precision::bf16;
   return std::make_unique<PythonSession>(model, options, strategy_type(strategy),
-                                         attributes_of(strategy_options), threads, servers, seed,
+                                         attributes_of(strategy_options), devices, threads, servers, seed,
                                          together == nullptr ? nullptr : together->shared());
 }
 
@@ -137,10 +138,10 @@ void bind_session(nb::module_& module) {
           nb::arg("optimizer_options"), nb::arg("strategy"), nb::arg("strategy_options"),
           nb::arg("clip_norm") = 0.0, nb::arg("bf16") = false, nb::arg("threads") = 0, nb::arg("seed") = 0,
           nb::arg("groups") = std::vector<ParameterGroup>{}, nb::arg("servers") = 1,
-          nb::arg("together").none() = nb::none(),
+          nb::arg("together").none() = nb::none(), nb::arg("devices") = std::vector<std::string>{"cpu"},
           "threads: of all workers together; 0: those of this process. groups: parameters with options of their "
           "own, (names, options, by which their learning rate is multiplied). servers: of a strategy that has some. "
-          "together: a Group, whose processes all make one.")
+          "together: a Group, whose processes all make one. devices: names as in a job, one for all workers or one for each.")
       .def(
           "epoch", &make_epoch, nb::arg("steps"), nb::arg("next"), nb::arg("learning_rate"), nb::arg("epoch"),
           nb::arg("done"),

@@ -16,12 +16,22 @@ def not_finite(step, loss, restored):
     return Refusal(f"step {step} is not finite: its loss is {loss}; nothing was updated")
 
 
+def devices_of(device):
+    """The names of the devices, as a job has them: one for all workers, or one for each."""
+    names = [device] if isinstance(device, str) or not isinstance(device, (list, tuple)) else list(device)
+    if not names:
+        raise Refusal("device has no name; give one for all workers, or one for each")
+    return [str(name) for name in names]
+
+
+def on_gpus(devices):
+    return not devices[0].startswith("cpu")
+
+
 def checked_options(strategy, precision, options):
     """The options of a strategy. A batch norm is the framework's own: it has the statistics of the whole batch."""
     if precision not in ("f32", "bf16"):
         raise Refusal(f"the precision is '{precision}'; it must be f32 or bf16")
-    if options.keys() & {"device", "devices"}:
-        raise Refusal("there is no option for a device: steps are made on processors, wherever the module is; threads says on how many")
     if "batch_norm" in _native.strategy_options(strategy):
         return {"batch_norm": "synchronised"} | options
     return options

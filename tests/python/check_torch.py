@@ -1983,12 +1983,24 @@ class Hostile(unittest.TestCase):
                 self.assert_refused("takes neither \\(prediction, target\\) nor the module and the batch, which has 2 tensors",
                                     lambda self, x: self.fc(x), loss, engine=engine)
 
-    def test_words_of_other_systems(self):
-        self.assert_refused("no option for a device", lambda self, x: self.fc(x), device="gpu")
-
     def test_parameters_of_another_module(self):
         other = nn.Linear(4, 3)
         self.assert_refused("not one of the module", lambda self, x: self.fc(x), lambda net, x, y: F.mse_loss(net(x), other(x)))
+
+    def test_parameters_of_the_loss(self):
+        class Weighted(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale = nn.Parameter(torch.zeros(1))
+
+            def forward(self, prediction, target):
+                return F.mse_loss(prediction, target) * torch.exp(-self.scale).squeeze() + self.scale.squeeze()
+
+        for engine in ("telar", "auto", "torch"):
+            net, loss = self.net(lambda self, x: self.fc(x)), Weighted()
+            step = tt.Step(net, loss, torch.optim.SGD([*net.parameters(), *loss.parameters()], 0.1), engine=engine)
+            with self.assertRaisesRegex(telar.Error, "the optimizer trains 'scale' of the loss"):
+                step(torch.randn(5, 4), torch.randn(5, 3))
 
     def test_weight_of_the_loss_that_changes(self):
         weight = [1.0]

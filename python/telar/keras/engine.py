@@ -16,13 +16,13 @@ from telar.keras.capture import Capture, labels_of, losses_of, metrics_of, outpu
 from telar.keras.check import called, require_equal, without_gradient
 from telar.keras.state import State
 from telar.keras.values import Refusal, numbers
-from telar.refusal import checked_options, not_finite
+from telar.refusal import checked_options, devices_of, not_finite
 
 BACKENDS = ("tensorflow", "torch")
 MOST_FORMS = 16  # of batches
 
 
-def use(model, /, *, strategy="single", threads=0, precision="f32", seed=0, check=True, **options):
+def use(model, /, *, strategy="single", threads=0, device="cpu", precision="f32", seed=0, check=True, **options):
     """From now on, Telar makes the steps of the model's fit, evaluate and predict. Returns the model.
 
         model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
@@ -33,7 +33,8 @@ def use(model, /, *, strategy="single", threads=0, precision="f32", seed=0, chec
     cannot train as it is raises telar.Error with the reason.
 
     strategy: a name of telar.strategies() without servers; its options follow as keywords, `replicas=2`.
-    threads: of all workers together; 0: those that this process may use.
+    threads: of all workers on CPUs together; 0: those that this process may use.
+    device: "cpu", "cuda" or "cuda:1", where Telar computes, as in a job, or a list with one name for each worker.
     precision: "f32", or "bf16" for products and convolutions.
     check: whether the first batch is compared with Keras.
     """
@@ -44,7 +45,7 @@ def use(model, /, *, strategy="single", threads=0, precision="f32", seed=0, chec
     require_own_step(model)
     release(model)
     options = checked_options(strategy, precision, options)
-    Engine(model, strategy, options, threads, precision == "bf16", seed, check).install()
+    Engine(model, strategy, options, threads, devices_of(device), precision == "bf16", seed, check).install()
     return model
 
 
@@ -79,9 +80,9 @@ class Engine:
 
     REPLACED = ("fit", "make_train_function", "make_test_function", "make_predict_function")
 
-    def __init__(self, model, strategy, options, threads, bf16, seed, check):
+    def __init__(self, model, strategy, options, threads, devices, bf16, seed, check):
         self.model, self.strategy, self.options = model, strategy, options
-        self.threads, self.bf16, self.seed, self.check = threads, bf16, seed, check
+        self.threads, self.devices, self.bf16, self.seed, self.check = threads, devices, bf16, seed, check
         self.captured = self.session = self.state = None
         self.example = None, None  # inputs and labels of a batch
         self._key = self._forms = self._losses = None
@@ -297,7 +298,7 @@ class Engine:
             clip_norm = float(optimizer.global_clipnorm or 0.0)
         by_keras = list(model.trainable_variables) if reason is not None else []
         session = _native.Session(captured.model, size, name, options, self.strategy, self.options, clip_norm, self.bf16, self.threads,
-                                  self.seed)
+                                  self.seed, devices=self.devices)
         self.captured, self.session, self.state = captured, session, State(captured, session, optimizer, by_keras)
         self._may_have_changed = True
 

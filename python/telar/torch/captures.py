@@ -11,6 +11,7 @@ import torch
 
 from telar import _native
 from telar.loaded import as_input
+from telar.refusal import on_gpus
 from telar.torch import optimizers
 from telar.torch.capture import Capture
 from telar.torch.check import require_equal, require_nothing_attached, require_own_backward_of_none
@@ -180,6 +181,10 @@ class Captures:
         self._trained = self._names_of_trained()
         if not self._trained:
             raise Refusal("the optimizer has no parameter of the module that requires a gradient")
+        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]} - {id(p) for p in self.model.parameters()}
+        for name, parameter in self.loss.named_parameters() if isinstance(self.loss, torch.nn.Module) else ():
+            if id(parameter) in held:
+                raise Refusal(f"the optimizer trains '{name}' of the loss, which is not one of the module; make the loss a part of it")
         self._example = batch
         if self._group is not None:
             self._group.begin(self.model, self.optimizer)
@@ -246,6 +251,9 @@ class Captures:
         self._update = optimizers.PyTorchsUpdate(self.optimizer, self._clip_norm)
 
     def _let_pytorch_compute(self, batch, reason=None):
+        if set(self._devices) != {"cpu"}:
+            raise Refusal(f"PyTorch would compute the module, where it is, and not Telar on {', '.join(self._devices)}; leave device out"
+                          f"{'' if reason is None else f'. Telar cannot: {reason}'}")
         if reason is not None:
             warnings.warn(f"PyTorch computes the module, because Telar cannot: {reason}", stacklevel=5)
         if self._group is not None:
@@ -276,19 +284,21 @@ class Captures:
         held, names, form = self._captured.tensors, self._captured.moving, None
         together = self._group and self._group.native
         if together is not None:
-            settings = {"clip_norm": self._clip_norm, "bf16": self._bf16, "seed": self._seed, "strategy": self.strategy, **self.options}
+            settings = {"clip_norm": self._clip_norm, "bf16": self._bf16, "seed": self._seed, "strategy": self.strategy,
+                        "on GPUs": on_gpus(self._devices), **self.options}
             parts = _native.parts(self.strategy, self.options, together.size)
             size = self._group.capture(self._captured, self.optimizer, settings, size, parts)
         if self._update is not None:
             self._session = _native.Session(self._captured.model, size, "sgd", {}, self.strategy, self.options, 0.0, self._bf16,
-                                            self._threads, self._seed, [], self._servers, together)
+                                            self._threads, self._seed, [], self._servers, together, self._devices)
             names = names - self._trained
         else:
             form, trained = optimizers.form_of(self.optimizer), self._updated()
             groups = [([parameter for parameter in trained if id(held[parameter]) in group.members], group.options, multiple)
                       for group, multiple in zip(self._groups, self._rates.multiples)]
             self._session = _native.Session(self._captured.model, size, form.name, self._groups[0].options, self.strategy, self.options,
-                                            self._clip_norm, self._bf16, self._threads, self._seed, groups, self._servers, together)
+                                            self._clip_norm, self._bf16, self._threads, self._seed, groups, self._servers, together,
+                                            self._devices)
         state = self._session.state_names
         moving, fixed = {}, {}
         for name in (name for name, slot in state if not slot and name in held and (form or name in names)):

@@ -98,7 +98,7 @@ def eager(model, loss, batch):
         result, _ = whole(*batch)
         require_own_parameters(result, whole, batch)
         result.backward()
-        gradients = {name: p.grad.detach().to_dense().clone().numpy() for name, p in model.named_parameters() if p.grad is not None}
+        gradients = {name: p.grad.detach().to_dense().clone().numpy(force=True) for name, p in model.named_parameters() if p.grad is not None}
         return float(result.detach()), gradients
 
 

@@ -8,7 +8,7 @@ import numpy
 import torch
 
 from telar import _native
-from telar.refusal import checked_options, not_finite
+from telar.refusal import checked_options, devices_of, not_finite
 from telar.torch import optimizers
 from telar.torch.captures import Captures, arrays_of, is_power_of_two
 from telar.torch.checkpointed import Checkpointed
@@ -38,7 +38,9 @@ class Step(Captures, Checkpointed):
         one with hooks, makes the updates itself, of gradients that Telar computes; a warning says so.
     strategy: a name of telar.strategies(); its options follow as keywords, `replicas=2`. The workers of strategies with
         parameter servers make steps of their own, so such a strategy is for telar.torch.fit.
-    threads: of all workers together; 0: those that this process may use.
+    threads: of all workers on CPUs together; 0: those that this process may use.
+    device: "cpu", "cuda" or "cuda:1", where the engine computes, as in a job, or a list with one name for each worker; wherever the
+        module is. Module and batches pass through the host's memory. On a GPU PyTorch is no engine.
     clip_norm: the greatest norm of the gradient, as torch.nn.utils.clip_grad_norm_ has it.
     precision: "f32", or "bf16" for products and convolutions.
     check: whether the first batch is compared with PyTorch.
@@ -52,7 +54,7 @@ class Step(Captures, Checkpointed):
         divides values, they read the module and the optimizer together, too, and each has all values after sync().
     """
 
-    def __init__(self, model, /, loss, optimizer, *, strategy="single", threads=0, clip_norm=None, precision="f32",
+    def __init__(self, model, /, loss, optimizer, *, strategy="single", threads=0, device="cpu", clip_norm=None, precision="f32",
                  seed=0, check=True, engine="auto", servers=1, follow="reads", group=None, **options):
         options = checked_options(strategy, precision, options)
         if engine not in ("auto", "telar", "torch"):
@@ -60,7 +62,7 @@ class Step(Captures, Checkpointed):
         if follow not in ("reads", "every step"):
             raise Refusal(f"follow is '{follow}'; it must be 'reads' or 'every step'")
         self.model, self.loss, self.optimizer, self.engine, self.follow = model, loss, optimizer, engine, follow
-        self.strategy, self.options = strategy, options
+        self.strategy, self.options, self._devices = strategy, options, devices_of(device)
         self._threads, self._clip_norm, self._bf16, self._seed = threads, clip_norm or 0.0, precision == "bf16", seed
         self._check, self._servers = check, servers
         self._group = None if group is None else Together(group)
