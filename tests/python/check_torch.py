@@ -1922,6 +1922,32 @@ class Hostile(unittest.TestCase):
 
         self.assert_refused("gradient of the first batch differs|export", forward)
 
+    def test_buffers_changed_in_place_are_followed(self):
+        for engine, strategy in (("telar", "single"), ("telar", "mirrored"), ("torch", "single")):
+            torch.manual_seed(0)
+            model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3))
+            model.register_buffer("mask", torch.rand(16))
+            model.register_buffer("scale", torch.tensor(1.0))
+            model.forward = types.MethodType(lambda self, x: self[2](self[1](self[0](x)) * self.mask) * self.scale, model)
+            beside = copy.deepcopy(model)
+            beside.forward = types.MethodType(model.forward.__func__, beside)
+            step = tt.Step(model, nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=0.5), engine=engine, strategy=strategy)
+            optimizer = torch.optim.SGD(beside.parameters(), lr=0.5)
+            for i in range(9):
+                for one in (model, beside):
+                    if i == 2:
+                        one.mask[::2] = 0
+                    if i == 4:
+                        one.mask[:2] = one.mask[:2].flip(0)  # the same sum
+                    if i in (5, 7):
+                        one.scale.fill_(0.5 if i == 5 else 1.0)
+                x, y = torch.randn(16, 8), torch.randint(0, 3, (16,))
+                optimizer.zero_grad()
+                loss = F.cross_entropy(beside(x), y)
+                loss.backward()
+                optimizer.step()
+                self.assertAlmostEqual(float(step(x, y)), loss.item(), places=5, msg=f"{engine}, {strategy}, step {i}")
+
     def test_counter_in_python(self):
         def forward(self, x):
             self.calls = getattr(self, "calls", 0) + 1

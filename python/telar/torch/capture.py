@@ -38,6 +38,7 @@ class Captured:
     ignored: functions that say whether a batch has labels that a loss ignores and the graphs do not take.
     calls: how often a step counts in the counter of a batch norm, by its name.
     no_evaluation, no_prediction: why there is no loss in evaluation mode, and no prediction, or None.
+    constants: the names of the buffers that the graphs have as constants, with the values of the capture.
     operations: PyTorch's graphs as texts, and the constants in them, by which models of several processes are compared.
     """
 
@@ -55,6 +56,7 @@ class Captured:
     calls: dict = dataclasses.field(default_factory=dict)
     no_evaluation: str = None
     no_prediction: str = None
+    constants: list = dataclasses.field(default_factory=list)
     operations: list = dataclasses.field(default_factory=list)
 
 
@@ -223,10 +225,11 @@ class Capture:
         held = {name: tensors[name] for name, *_ in described if name in tensors}
         moving = {name for name, role, *_ in described if role != "fixed" and name in held}
         named = [(name, types.get(name)) for name in self.names]
+        counters = self._counted(training.calls)
+        constants = sorted(set().union(*(lowering.buffers for lowering in lowerings)) - set(held) - set(counters))
         return Captured(built, named, {name: (types[name], host[name]) for name in host}, held, moving, mean,
                         evaluation.random is not None, training.random is not None, self.same_in_evaluation,
-                        self.output_is_tensor, training.ignored, self._counted(training.calls),
-                        no_evaluation, no_prediction,
+                        self.output_is_tensor, training.ignored, counters, no_evaluation, no_prediction, constants,
                         [str(form[:3]) for form in described] + [part for program in (self.training, self.evaluation) if program
                                                                  for part in (str(program.graph), *tensors_of(program.constants))])
 

@@ -52,7 +52,7 @@ class Captures:
             self._let_others_catch_up()
         shapes = [self._given, *(tensor.shape for tensor in batch)]
         was_open = self._take_changes(batch)
-        if self._shapes != shapes or not self._fingerprint.is_untouched(was_open):
+        if self._shapes != shapes or not self._fingerprint.is_untouched(was_open, is_power_of_two(self._calls)):
             if not self._is_as_captured(batch):
                 self._capture_again(batch)
             self._shapes = shapes
@@ -112,7 +112,8 @@ class Captures:
         self._values.catch_up(with_state=True)
         before = {name: getattr(self, name) for name in OF_A_CAPTURE}
         self._parked[self._forms, self._fingerprint.key] = before
-        parked = self._parked.get((self._forms_of(batch), Fingerprint(self.model, self.optimizer).key))
+        now = Fingerprint(self.model, self.optimizer, self._fingerprint.constants)
+        parked = self._parked.get((self._forms_of(batch), now.key))
         try:
             if parked is not None:
                 self._put(parked)
@@ -326,7 +327,7 @@ class Captures:
         if self._check:
             recording = Recording(self.model, loss, programs.batch)
         self._captured, self._programs, self._recording = captured, programs, recording
-        self._fingerprint = Fingerprint(self.model, self.optimizer)
+        self._fingerprint = Fingerprint(self.model, self.optimizer, captured.constants)
         self._one_is_checked, self._forms = len(checked[0]) == 1, self._forms_of(batch)
 
 

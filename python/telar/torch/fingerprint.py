@@ -7,6 +7,8 @@ telar.torch.following.) Its parts differ in how a change is found:
 - What is registered is caught when it happens. PyTorch numbers the handles of hooks of every kind, and tells of each layer,
   parameter and buffer that is set. Only if these counts have moved are the layers walked.
 - Modes are a flag for each layer, and are compared each time; requires_grad where somebody has used a tensor since.
+- Buffers that a capture has as constants, such as a mask, are compared by their versions each time, and by their contents where
+  these have moved and now and then.
 - Numbers that layers have as attributes, such as the rate of a dropout, are compared, too. Whether they matter is then seen
   in the operations.
 """
@@ -40,9 +42,10 @@ for register in (modules.register_module_module_registration_hook, modules.regis
 
 
 class Fingerprint:
-    """Of a module and its optimizer, as they are now."""
+    """Of a module and its optimizer, as they are now. constants: the names of buffers whose values belong to it."""
 
-    def __init__(self, model, optimizer):
+    def __init__(self, model, optimizer, constants=()):
+        self.constants = constants
         self._model, self._optimizer = model, optimizer
         self._layers = list(model.modules())
         self._parameters = list(model.parameters())
@@ -50,31 +53,40 @@ class Fingerprint:
         self._modes, self._gradients = self._modes_now(), self._gradients_now()
         self._places = [(vars(layer), name) for layer in self._layers for name, value in vars(layer).items() if is_a_number(layer, name, value)]
         self._ignored = {}  # numbers of layers that have changed without an effect: how often, by their place
+        buffers = dict(model.named_buffers(remove_duplicate=False)) if constants else {}
+        self._buffers = [buffers[name] for name in constants if name in buffers]
+        self._versions, self._contents = self._versions_now(), self._contents_now()
         self.settle()
 
     @property
     def key(self):
         """The same for captures that are interchangeable."""
-        return self._carried, tuple(self._modes), tuple(self._gradients), tuple(self._numbers)
+        return self._carried, tuple(self._modes), tuple(self._gradients), tuple(self._numbers), tuple(self._contents)
 
     @property
     def is_of_one_mode(self):
         """Whether all layers were in training mode, or the module was not: then they are put into it (begin_training)."""
         return all(self._modes) or not self._modes[0]
 
-    def is_untouched(self, was_open):
+    def is_untouched(self, was_open, thoroughly):
         """Whether nothing that is found at once has changed, modes included: the short way for most steps.
 
-        was_open: whether a tensor may have been used, and so its requires_grad changed.
+        was_open: whether a tensor may have been used, and so its requires_grad changed. thoroughly: whether the contents of
+        constants are compared, too, which `.data` and NumPy's views change without a new version.
         """
         return ([layer.training for layer in self._layers] == self._modes
                 and (not was_open or self._gradients_now() == self._gradients)
                 and RemovableHandle.next_id == self._counts[0] and REGISTRATIONS.count == self._counts[1]
                 and len(self._optimizer.param_groups) == len(self._counts[2])
-                and (not self._places or self._numbers_now() == self._numbers))
+                and (not self._places or self._numbers_now() == self._numbers)
+                and (not self._buffers or self._versions_now() == self._versions)
+                and (not thoroughly or self._contents_now() == self._contents))
 
     def is_same(self, with_modes=True):
-        """Whether all but the values is as it was. with_modes: whether the modes of layers matter."""
+        """Whether all but the values is as it was, those of constants included. with_modes: whether the modes of layers matter."""
+        if self._contents_now() != self._contents:
+            return False
+        self._versions = self._versions_now()
         if self._gradients_now() != self._gradients or (with_modes and self._modes_now() != self._modes):
             return False
         if self._counts_now() == self._counts:
@@ -108,6 +120,12 @@ class Fingerprint:
 
     def _numbers_now(self):
         return [attributes.get(name) for attributes, name in self._places]
+
+    def _versions_now(self):
+        return [buffer._version for buffer in self._buffers]
+
+    def _contents_now(self):
+        return [hash(buffer.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()) for buffer in self._buffers]
 
     def _gradients_now(self):
         with torch._C.DisableTorchFunctionSubclass():

@@ -292,7 +292,7 @@ class Lowering:
                             if spec.kind.name == "PARAMETER" and spec.arg.name in self.of_result}
         signature = self.exported.graph_signature
         constants = {**self.exported.constants}
-        self.names_of_state = {}
+        self.names_of_state, self.buffers = {}, set()
         forms = {node.name: node.meta.get("val") for node in self.exported.graph.nodes if node.op == "placeholder"}
         users = iter(self.names)
         for spec in signature.input_specs:
@@ -310,6 +310,8 @@ class Lowering:
                 name = self._name(spec.target)
                 self.names_of_state[node_name] = name
                 held = self.exported.state_dict if spec.target in self.exported.state_dict else constants
+                if node.users:
+                    self.buffers.add(name)
                 self.values[node] = held[spec.target].detach().cpu()
             elif kind == "CONSTANT_TENSOR":
                 self.values[node] = constants[spec.target].detach().cpu()
