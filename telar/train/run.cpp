@@ -408,10 +408,8 @@ class Run {
   /// What all processes except rank 0 do: the same steps, and nothing else.
   RunSummary follow(Session& session, Trainer& trainer) const {
     RunSummary summary;
-    if (options_.comes)
-      replace(session, trainer);
-    else
-      summary.nothing_to_do = share(session, trainer, false, {});
+    summary.nothing_to_do =
+        options_.comes ? replace(session, trainer).over : share(session, trainer, false, {});
     if (summary.nothing_to_do) return summary;
     CheckpointFollower checkpoints(session, checkpoint_policy(), *options_.processes);
     std::vector<TrainingObserver*> observers;
@@ -459,6 +457,7 @@ class Run {
       const ElasticProcesses::Changes more = options_.elastic->replace();
       add(all.lost, more.lost);
       add(all.come, more.come);
+      if (more.over) return more;
       try {
         session.remake(job_program(job_, opened_.data.spec(), options_.processes),
                        job_cluster(job_, options_.processes));

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -276,6 +277,33 @@ TEST_F(ElasticProcessesTest, OthersTakeThePlacesOfThoseWhoAreLost) {
     newcomer(true);
   });
   stays(meeting.wait());
+}
+
+TEST_F(ElasticProcessesTest, WhoComesWhenTheOthersEndIsToldSo) {
+  PeerMeeting meeting("127.0.0.1:0", 2, "", {.security = security_, .say = {}});
+  std::latch ready(1);
+  const auto come = [&] {
+    return std::move(join_peers(meeting.address(), 0, 20, {.security = security_, .say = {}})->links);
+  };
+  std::jthread other([&] {
+    {
+      auto links = come();
+      ElasticLinks& raw = *links;
+      ElasticProcesses processes(std::move(links), 1);
+      die({raw, processes, 1});
+    }
+    ElasticProcesses newcomer(come(), 1);
+    ready.count_down();
+    while (!newcomer.replace().over) ADD_FAILURE() << "there was nobody to take part with";
+  });
+  auto links = meeting.wait();
+  ElasticLinks& raw = *links;
+  ElasticProcesses processes(std::move(links), 1);
+  processes.admit("");
+  make_steps({raw, processes, 0});
+  processes.replace();
+  processes.drop_earlier();
+  ready.wait();
 }
 
 }  // namespace

@@ -193,6 +193,11 @@ void ElasticProcesses::follow() {
   while (true) {
     if (!has_word(0)) {
       if (const std::string why = why_unreachable(0); !why.empty()) throw run_error("{}", why);
+      if (links_->has_ended(0)) {
+        if (!waits()) throw run_error("{} has ended", links_->name(0));
+        changes_.over = true;
+        return;
+      }
       links_->rest();
       continue;
     }

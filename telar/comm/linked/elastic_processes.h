@@ -36,6 +36,7 @@ class ElasticProcesses final : public Processes {
   struct Changes {
     std::string lost;
     std::string come;
+    bool over = false;  ///< in one that has come: the others have ended before it took part
   };
   /// Forms the next generation of those who are left and of those who have come. What was made by the one
   /// before (groups, transfers) may be destroyed, but no more used. Returns what has changed since the last

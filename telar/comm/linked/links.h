@@ -64,6 +64,9 @@ class ElasticLinks : public ProcessLinks {
   /// Why a process cannot be reached, as a sentence; empty: it can.
   virtual std::string why_lost(int rank) const = 0;
 
+  /// Whether a process says nothing more, as after a goodbye.
+  virtual bool has_ended(int rank) const = 0;
+
   // A rank that is lost may become that of another process, which connects to all.
 
   /// In rank 0: lets processes take places. They are told `description`.

@@ -145,6 +145,8 @@ class PeerLinks final : public ElasticLinks {
     return rank == rank_ || !lost_ ? "" : stream(rank)->lost();
   }
 
+  bool has_ended(int rank) const override { return rank != rank_ && stream(rank)->has_ended(); }
+
   void admit(const std::string& description) override {
     server_->admit([this, description](const peers::Introduced& one) { return place_for(one, description); });
   }

@@ -147,6 +147,11 @@ std::string PeerStream::lost(std::chrono::milliseconds farewell) const {
   return left_ && std::chrono::steady_clock::now() < *left_ + farewell ? "" : lost_;
 }
 
+bool PeerStream::has_ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_ || last_heard_;
+}
+
 void PeerStream::lose(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);

@@ -49,6 +49,9 @@ class PeerStream {
   /// Why the peer is lost, as a sentence; empty: it is not. `farewell`: how long one that has left is not.
   std::string lost(std::chrono::milliseconds farewell = {}) const;
 
+  /// Whether the peer says nothing more: it has said goodbye, or the connection has ended.
+  bool has_ended() const;
+
   /// The last message that has come, but for those of the watch, in words; empty: none has.
   std::string last_message() const;
 
