@@ -454,7 +454,7 @@ class Run {
       names += (names.empty() || more.empty() ? "" : ", ") + more;
     };
     while (true) {
-      const ElasticProcesses::Changes more = options_.elastic->replace();
+      ElasticProcesses::Changes more = options_.elastic->replace();
       add(all.lost, more.lost);
       add(all.come, more.come);
       if (more.over) return more;

@@ -285,7 +285,7 @@ class PeerLinks final : public ElasticLinks {
         place.stream,
         std::make_shared<PeerStream>(name_of(rank, place.member), [this](bool lost) { tell(lost); }));
     newcomers_.push_back(rank);
-    const std::shared_ptr<PeerStream> next = place.stream;
+    std::shared_ptr<PeerStream> next = place.stream;
     lock.unlock();
     before->close(0s);
     return next;
