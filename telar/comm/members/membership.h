@@ -11,6 +11,7 @@
 
 #include "telar/comm/members/work_source.h"
 #include "telar/comm/network.h"
+#include "telar/comm/store/store_chain.h"
 
 namespace telar {
 
