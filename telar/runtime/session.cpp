@@ -183,6 +183,10 @@ class Session::Impl {
     return {program_, state_, replicas_, owners_, part_owners_, options_.processes};
   }
   Replica& replica(int rank) { return *replicas_[static_cast<size_t>(rank)]; }
+  void clear_optimizer_state() const {
+    for (const auto& memory : state_.memories)
+      for (const auto& state : memory->states) memory->device->zero(state->data(), state->size());
+  }
 
   /// If `body` throws, resets the groups and the exchange between stages.
   template <typename Body>
@@ -484,23 +488,14 @@ void Session::initialise() {
     telar::initialise(parameter, impl_->options_.seed, values);
     write_state(parameter.name, values);
   }
-  for (const auto& memory : impl_->state_.memories)
-    for (const auto& state : memory->states) memory->device->zero(state->data(), state->size());
+  impl_->clear_optimizer_state();
 }
 
 void Session::remake(Program program, const Cluster& cluster) {
   if (impl_->replica(0).can_run_ahead())
     throw run_error("a session on GPUs cannot go on with other processes");
-  auto next = std::make_unique<Impl>(std::move(program), cluster, impl_->options_);
-  for (const Impl* one : {impl_.get(), next.get()})
-    if (one->divided() || trains_alone(one->program_))
-      throw run_error("the state is divided among the processes, so it cannot go on with others");
-  for (const StateName& name : state_names()) {
-    const std::vector<float> values = impl_->tensors().read(name);
-    next->on_first([&] { next->tensors().write(name, values); });
-  }
-  next->non_finite_parameters_ = impl_->non_finite_parameters_;
-  impl_ = std::move(next);
+  impl_ = std::make_unique<Impl>(std::move(program), cluster, impl_->options_);
+  impl_->clear_optimizer_state();
 }
 
 StepResult Session::train(const BatchView& batch, const StepInputs& inputs) {

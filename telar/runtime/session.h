@@ -115,10 +115,10 @@ class Session {
   /// constructor calls it.
   void initialise();
 
-  /// Goes on with another program of the same training step, such as that of fewer processes, from the state
-  /// that this session has. Its groups are those of SessionOptions::processes, as these are now; all of them
-  /// call it. If it throws, the session is as before. Throws Error (run) if this process has only a part of
-  /// the state, or devices have steps under way.
+  /// Goes on with another program of the same training step, such as that of fewer processes. Its groups are
+  /// those of SessionOptions::processes, as these are now; all of them call it. Every tensor of the state
+  /// must then be written. If it throws, the session is as before. Throws Error (run) if devices have steps
+  /// under way.
   void remake(Program program, const Cluster& cluster);
 
   /// Runs one training step on this process's part of the batch. The part may have 0 samples if other

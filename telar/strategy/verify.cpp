@@ -154,8 +154,9 @@ class Verifier {
     }
   }
 
-  /// Workers in step exchange metrics when their sums are complete, and then update: so if one has updated,
-  /// all can, whoever is lost (comm/recovery).
+  /// Workers in step exchange metrics when their sums are complete, and then update: so a worker that waits
+  /// for one that is lost has not begun to update (docs/design.md, "A step is made again by those who are
+  /// left").
   void check_commit_point(int64_t worker, size_t phase) const {
     const std::vector<ScheduledAction>& schedule = schedule_in(program_.worker(worker), phase);
     if (program_.cooperation.kind != Cooperation::Kind::lockstep || mesh_.workers() == 1 ||

@@ -164,7 +164,9 @@ struct StrategyJob {
   // Strategies that share batches only:
   SharesJob shares;
   std::string gpu_exchange = "auto";
-  int64_t min_workers = 0;  ///< mirrored only: processes without which the run ends; 0: all of them
+  // Strategies in lockstep only:
+  int64_t min_workers = 0;   ///< processes without which the run ends; 0: all of them
+  int64_t keep_steps = 100;  ///< with min_workers and a divided state: between copies of it
   // Strategies with parameter servers only:
   int64_t servers = 1;
   std::vector<std::string> server_addresses;

@@ -217,8 +217,13 @@ void check_elastic(const Job& job, const Where& where) {
 
 void check_min_workers(const Job& job, const Where& where) {
   if (job.strategy.min_workers == 0) return;
-  const std::string why = has_gpu(job.strategy) ? "GPUs have steps under way that cannot be taken back"
-                          : job.data.spread     ? "data.spread is true, so its samples would be missing"
+  const StrategyJob& strategy = job.strategy;
+  const bool listed =
+      workers_of(strategy).of_all_processes && (strategy.devices.size() > 1 || strategy.threads.size() > 1);
+  const std::string why = has_gpu(strategy) ? "GPUs have steps under way that cannot be taken back"
+                          : listed ? "strategy.devices or strategy.threads names one for each worker, and "
+                                     "the number of workers follows that of processes"
+                          : job.data.spread ? "data.spread is true, so its samples would be missing"
                           : trains_on_stream(job.data)
                               ? "the samples are a stream, of which it has read messages"
                               : "";

@@ -38,10 +38,16 @@ std::vector<std::string> sharing_batches_on_gpus() {
   return strategy_names([](const StrategyType& type) { return usual_workers(type).unequal && type.on_gpus; });
 }
 
-/// Each process has all of the state, so the others can do without it.
-std::vector<std::string> sharing_batches_with_whole_states() {
-  return strategy_names(
-      [](const StrategyType& type) { return usual_workers(type).unequal && !type.keeps_parts; });
+std::vector<std::string> in_lockstep() {
+  return strategy_names([](const StrategyType& type) { return !type.count.empty() && !type.uses_servers; });
+}
+
+/// Where no process has all of the state.
+std::vector<std::string> in_lockstep_with_divided_state() {
+  return strategy_names([](const StrategyType& type) {
+    const bool whole = usual_workers(type).unequal && !type.keeps_parts;
+    return !type.count.empty() && !type.uses_servers && !whole;
+  });
 }
 
 std::vector<std::string> using_servers() {
@@ -92,11 +98,17 @@ std::vector<JobKey> strategy_keys() {
               {.choices = {"auto", "nccl", "host"}},
               "How GPUs exchange gradients: by NCCL, or through host memory. auto: by NCCL if it is installed and each replica has its own GPU."))),
       when(
-          kStrategy, sharing_batches_with_whole_states(),
+          kStrategy, in_lockstep(),
           without_result(job_key(
               "strategy.min_workers", [](auto& job) -> auto& { return job.strategy.min_workers; },
               {.least = 0, .most = 10'000},
               "Number of processes (--workers) with which the run goes on when others die: the step in which one is lost is made again, with the same samples, by those who are left, and others take the free places (docs/failures.md). 0: a process that is lost ends the run, which continues from its checkpoint. On CPUs, and not with `data.spread` or a stream."))),
+      when(
+          kStrategy, in_lockstep_with_divided_state(),
+          without_result(job_key(
+              "strategy.keep_steps", [](auto& job) -> auto& { return job.strategy.keep_steps; },
+              {.least = 1, .most = 1e9},
+              "With strategy.min_workers: rank 0 keeps a copy of the state that is divided among the processes, as it is after every N steps, and those who are left make the steps since then again. local_sgd: as it is at the end of the next epoch."))),
   };
 }
 

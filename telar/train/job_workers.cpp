@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "telar/core/error.h"
 #include "telar/train/job_session.h"
@@ -17,6 +19,38 @@ int64_t job_workers(const Job& job, const Processes* processes) {
 int64_t job_workers(const Job& job, int processes) {
   const Workers workers = workers_of(job.strategy);
   return workers.of_all_processes ? workers.shares : workers.shares * processes;
+}
+
+Job job_for(const Job& job, const SampleSpec& spec, int64_t begun_with, int processes) {
+  const Workers begun = workers_of(job.strategy);
+  if (!begun.of_all_processes || processes == begun_with) return job;
+  const std::string& option = type_of(job.strategy).count;
+  const auto with = [&](int64_t number) {
+    Job changed = job;
+    changed.strategy.options.set(option, number);
+    return changed;
+  };
+  const int64_t most = std::max<int64_t>(job.strategy.options.integer(option), processes);
+  std::vector<std::pair<int64_t, int64_t>> found;  // how far from as many in a process; the number
+  for (int64_t count = 1; count <= most; ++count) {
+    const int64_t workers = workers_of(with(count).strategy).count;
+    if (workers % processes == 0)
+      found.emplace_back(std::abs(workers / processes - begun.count / begun_with), count);
+  }
+  std::ranges::sort(found);
+  std::string why;
+  for (const auto& [distance, count] : found) {
+    try {
+      Job changed = with(count);
+      job_program(changed, spec, processes);
+      return changed;
+    } catch (const Error& error) {
+      if (why.empty()) why = error.what();
+    }
+  }
+  throw user_error(
+      "no strategy.{} from 1 to {} suits {} process{}{}{}; the last checkpoint is whole; continue from it with --resume",
+      option, most, processes, processes == 1 ? "" : "es", why.empty() ? "" : ": ", why);
 }
 
 int64_t samples_together(const Job& job, int64_t workers) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "telar/comm/processes.h"
+#include "telar/data/dataset.h"
 #include "telar/train/job.h"
 
 namespace telar {
@@ -12,6 +13,12 @@ namespace telar {
 /// train together; null if there is only one.
 int64_t job_workers(const Job& job, const Processes* processes);
 int64_t job_workers(const Job& job, int processes);
+
+/// The job for another number of processes than it has begun with: where the strategy's workers are those of
+/// all processes together (Workers::of_all_processes), their number changes (StrategyType::count), so that
+/// each process has as many as before, or nearly as many where the strategy or the model does not suit that.
+/// Throws Error (user) if none suits them.
+Job job_for(const Job& job, const SampleSpec& spec, int64_t begun_with, int processes);
 
 /// The number of samples that stay together in a shuffle: 1, or with `data.mixing: by_label` one worker's
 /// share of a batch, which is divided equally among `workers`. The job's batch must be that of a step

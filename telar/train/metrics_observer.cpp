@@ -16,6 +16,7 @@ std::string MetricsObserver::page() {
 }
 
 void MetricsObserver::step_done(const StepReport& report, const TrainingState& state) {
+  if (report.again) return;  // a counter does not go back
   using enum PrometheusMetric::Kind;
   std::vector<PrometheusMetric> now = {
       {"telar_steps_total", "Training steps", counter, static_cast<double>(state.step)},

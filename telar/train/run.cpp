@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <utility>
 
 #include "telar/comm/listening.h"
@@ -74,7 +75,10 @@ class Run {
       : job_(with_settled_model(std::move(job), options.processes)),
         options_(options),
         workers_(settle_workers(job_, workers())),
-        opened_(open_run_data(job_, options)) {}
+        opened_(open_run_data(job_, options)),
+        begun_with_(options.comes                  ? options.comes->processes
+                    : options.processes != nullptr ? options.processes->size()
+                                                   : 1) {}
 
   RunSummary run() {
     check_coordination();
@@ -122,6 +126,7 @@ class Run {
   /// The job for this process. A coordinator evaluates on the device of its first worker, or on the CPU if
   /// this machine does not have that device.
   Job job_computed_here() const {
+    if (options_.comes) return job_computed_by(*options_.processes);
     Job job = job_;
     if (options_.coordinate.empty()) return job;
     const std::string missing = missing_device({job.strategy.devices.front()});
@@ -280,7 +285,7 @@ class Run {
           log.sync();
           if (stream) stream->sync();
         },
-        session.state_is_divided() ? options_.processes : nullptr);
+        options_.processes);
     LastEpoch last;
     EnergyObserver energy;
     std::vector<TrainingObserver*> observers = {&accepted, &energy, &last, &log, &checkpoints};
@@ -301,21 +306,25 @@ class Run {
 
     RunSummary summary;
     const auto train = [&] {
-      summary.outcome = fit(trainer, observers);
+      summary.outcome = fit(session, trainer, observers);
       accepted.call();
       summary.checkpoint = checkpoints.save(trainer.state()).string();
       if (stream) stream->stored();
-      test(summary, trainer);
+      test(summary, session, trainer);
       fill_in(summary, session, trainer);
     };
-    by_those_left(session, trainer, train, [&](const ElasticProcesses::Changes& changes) {
+    by_those_left(session, trainer, train, [&](const Recovery& recovery) {
+      const auto& [changes, strategy, again] = recovery;
       const int left = options_.elastic->size();
-      log.changed(changes.lost, changes.come, left, trainer.state());
-      say(fmt::format("{}{}{}{}{}; the run goes on after step {} with {} process{}",
-                      changes.lost.empty() ? "" : "lost: ", changes.lost,
-                      changes.lost.empty() || changes.come.empty() ? "" : "; ",
-                      changes.come.empty() ? "" : "come: ", changes.come, trainer.state().step, left,
-                      left == 1 ? "" : "es"));
+      log.changed(changes.lost, changes.come, left, again, trainer.state());
+      std::string text = fmt::format("{}{}{}{}{}; the run goes on after step {} with {} process{}",
+                                     changes.lost.empty() ? "" : "lost: ", changes.lost,
+                                     changes.lost.empty() || changes.come.empty() ? "" : "; ",
+                                     changes.come.empty() ? "" : "come: ", changes.come, trainer.state().step,
+                                     left, left == 1 ? "" : "es");
+      if (!strategy.empty()) text += fmt::format(" ({})", strategy);
+      if (again > 0) text += fmt::format("; {} step{} made again", again, again == 1 ? " is" : "s are");
+      say(text);
     });
     // A run of a stream that found no message is no new test.
     if (!summary.test.empty() && (!stream || trainer.times().steps() > 0))
@@ -345,7 +354,7 @@ class Run {
     MetricsSources sources{.figures = trainer.figures(), .pace = pace};
     if (opened_.data.stream != nullptr) sources.left_out = [&trainer] { return trainer.state().left_out; };
     if (cluster == nullptr) {
-      sources.workers = [replicas = session.replicas()] { return replicas; };
+      sources.workers = [&session] { return session.replicas(); };
       return sources;
     }
     sources.workers = [cluster] { return cluster->working(); };
@@ -409,26 +418,29 @@ class Run {
   RunSummary follow(Session& session, Trainer& trainer) const {
     RunSummary summary;
     summary.nothing_to_do =
-        options_.comes ? replace(session, trainer).over : share(session, trainer, false, {});
+        options_.comes ? replace(session, trainer).changes.over : share(session, trainer, false, {});
     if (summary.nothing_to_do) return summary;
     CheckpointFollower checkpoints(session, checkpoint_policy(), *options_.processes);
-    std::vector<TrainingObserver*> observers;
-    if (session.state_is_divided()) observers.push_back(&checkpoints);
     by_those_left(session, trainer, [&] {
-      summary.outcome = fit(trainer, observers);
-      if (session.state_is_divided()) checkpoints.follow();
-      test(summary, trainer);
+      summary.outcome = fit(session, trainer, {&checkpoints});
+      checkpoints.follow();
+      test(summary, session, trainer);
       fill_in(summary, session, trainer);
     });
     if (profile_) profile_->trace();
     return summary;
   }
 
-  using Changed = std::function<void(const ElasticProcesses::Changes&)>;
-  /// Does what all processes do together; if one is lost or comes, they begin it again from the state of
-  /// rank 0, which is that after a step. `changed` is called in rank 0.
+  /// How the run goes on with other processes.
+  struct Recovery {
+    ElasticProcesses::Changes changes;
+    std::string strategy;     ///< "strategy.ways: 3", if the number of workers follows from that of processes
+    int64_t steps_again = 0;  ///< back to which it goes
+  };
+  /// Does what all processes do together; if one is lost or comes, they begin it again from a state that rank
+  /// 0 has as a whole. `recovered` is called in rank 0.
   void by_those_left(Session& session, Trainer& trainer, const std::function<void()>& work,
-                     const Changed& changed = {}) const {
+                     const std::function<void(const Recovery&)>& recovered = {}) const {
     for (bool done = false; !done;) {
       try {
         work();
@@ -438,8 +450,8 @@ class Run {
         if (options_.elastic == nullptr || (!for_a_newcomer && !options_.elastic->lost())) throw;
       }
       if (done) return;
-      const ElasticProcesses::Changes changes = replace(session, trainer);
-      if (changed) changed(changes);
+      const Recovery recovery = replace(session, trainer);
+      if (recovered) recovered(recovery);
     }
   }
 
@@ -447,23 +459,29 @@ class Run {
     return options_.elastic != nullptr && leads() && options_.elastic->someone_waits();
   }
 
-  /// Returns who was lost or has come, in rank 0.
-  ElasticProcesses::Changes replace(Session& session, Trainer& trainer) const {
-    ElasticProcesses::Changes all;
+  /// Forms the next group of processes, and goes on with what rank 0 has kept. Rank 0 returns how.
+  Recovery replace(Session& session, Trainer& trainer) const {
+    if (leads() && !session.state_is_divided()) keep(session, trainer);  // the whole state, after a step
+    const int64_t reached = trainer.state().step;
+    Recovery all;
     const auto add = [](std::string& names, const std::string& more) {
       names += (names.empty() || more.empty() ? "" : ", ") + more;
     };
     while (true) {
       ElasticProcesses::Changes more = options_.elastic->replace();
-      add(all.lost, more.lost);
-      add(all.come, more.come);
-      if (more.over) return more;
+      add(all.changes.lost, more.lost);
+      add(all.changes.come, more.come);
+      all.changes.over = more.over;
+      if (more.over) return all;
       try {
-        session.remake(job_program(job_, opened_.data.spec(), options_.processes),
-                       job_cluster(job_, options_.processes));
+        const Job job = job_computed_by(*options_.processes);
+        session.remake(job_program(job, opened_.data.spec(), options_.processes),
+                       job_cluster(job, options_.processes));
         options_.elastic->drop_earlier();
-        share(session, trainer, false, {});
+        go_back(session, trainer);
         trainer.set_part(part_of(session));
+        all.strategy = workers_text(job);
+        all.steps_again = reached - trainer.state().step;
         return all;
       } catch (const Error&) {
         if (!options_.elastic->lost()) throw;
@@ -471,19 +489,49 @@ class Run {
     }
   }
 
-  FitOutcome fit(Trainer& trainer, const std::vector<TrainingObserver*>& observers) const {
-    if (opened_.data.stream != nullptr)
-      return trainer.fit(*opened_.data.stream, nullptr, observers, stop_requested());
+  /// The job with a number of workers that these processes can have.
+  Job job_computed_by(const Processes& processes) const {
+    return job_for(job_, opened_.data.spec(), begun_with_, processes.size());
+  }
+
+  static std::string workers_text(const Job& job) {
+    if (!workers_of(job.strategy).of_all_processes) return "";
+    const std::string& count = type_of(job.strategy).count;
+    return fmt::format("strategy.{}: {}", count, job.strategy.options.integer(count));
+  }
+
+  /// Stores the state in rank 0. If it is divided, all processes call it.
+  void keep(const Session& session, const Trainer& trainer) const {
+    KeptState now{trainer.state(), {}};
+    for (const StateName& name : session.state_names()) {
+      std::vector<float> values = session.read_state(name);
+      if (leads()) now.tensors[name.text()] = std::move(values);
+    }
+    kept_ = std::move(now);
+  }
+
+  /// Gives all processes the state that rank 0 has kept.
+  void go_back(Session& session, Trainer& trainer) const {
+    for (const StateName& name : session.state_names())
+      share(session, name, [&] { return kept_.tensors.at(name.text()); });
+    kept_.training.seconds = trainer.state().seconds;  // of rank 0; those of steps that are made again count
+    share(kept_.training);
+    trainer.restore(kept_.training);
+    if (!session.state_is_divided()) kept_.tensors.clear();
+  }
+
+  FitOutcome fit(Session& session, Trainer& trainer, const std::vector<TrainingObserver*>& observers) const {
+    const std::function<bool()> stop = between_steps(session, trainer);
+    if (opened_.data.stream != nullptr) return trainer.fit(*opened_.data.stream, nullptr, observers, stop);
     if (!opened_.data.spread)
-      return trainer.fit(*opened_.data.train, opened_.data.validation.get(), observers, stop_requested());
+      return trainer.fit(*opened_.data.train, opened_.data.validation.get(), observers, stop);
     const SpreadParts& spread = *opened_.data.spread;
     const SpreadBatches train(*opened_.data.train, spread.train, spread.own,
                               {job_.training.batch, seed(), job_.data.shuffle});
-    if (opened_.data.validation == nullptr)
-      return trainer.fit(train.source(), nullptr, observers, stop_requested());
+    if (opened_.data.validation == nullptr) return trainer.fit(train.source(), nullptr, observers, stop);
     const SpreadBatches validation(*opened_.data.validation, spread.validation, spread.own,
                                    evaluation_order());
-    return trainer.fit(train.source(), &validation.source(), observers, stop_requested());
+    return trainer.fit(train.source(), &validation.source(), observers, stop);
   }
 
   SpreadOrder evaluation_order() const { return {job_.training.evaluation_batch, seed(), false}; }
@@ -535,15 +583,16 @@ class Run {
   }
 
   /// A stop breaks it off; a resumed run begins it again.
-  void test(RunSummary& summary, const Trainer& trainer) const {
+  void test(RunSummary& summary, const Session& session, const Trainer& trainer) const {
     if (summary.outcome != FitOutcome::finished || opened_.data.test == nullptr) return;
+    const std::function<bool()> stop = between_steps(session, trainer);
     std::optional<std::vector<double>> means;
     if (!opened_.data.spread) {
-      means = trainer.evaluate(*opened_.data.test, stop_requested());
+      means = trainer.evaluate(*opened_.data.test, stop);
     } else {
       const SpreadBatches batches(*opened_.data.test, opened_.data.spread->test, opened_.data.spread->own,
                                   evaluation_order());
-      means = trainer.evaluate(batches.source(), stop_requested());
+      means = trainer.evaluate(batches.source(), stop);
     }
     if (means) summary.test = std::move(*means);
     if (!means) summary.outcome = FitOutcome::stopped;
@@ -559,17 +608,28 @@ class Run {
     std::vector<StateName> names = session.state_names();
     if (divided) add_own_states(names, session, checkpoint);
     for (const StateName& name : names) {
-      std::vector<float> values;
-      if (!divided) {
-        values = session.read_state(name);
-      } else if (leads()) {
-        values = read_checkpoint_tensor(checkpoint, name);
-      } else {
-        values.resize(static_cast<size_t>(session.state_shape(name).elements()));
-      }
-      options_.processes->broadcast(std::as_writable_bytes(std::span(values)));
-      session.write_state(name, values);
+      share(session, name,
+            [&] { return divided ? read_checkpoint_tensor(checkpoint, name) : session.read_state(name); });
     }
+  }
+
+  /// Gives all processes the values that rank 0 has of a tensor.
+  void share(Session& session, const StateName& name,
+             const std::function<std::vector<float>()>& of_rank_0) const {
+    std::vector<float> values;
+    if (leads())
+      values = of_rank_0();
+    else
+      values.resize(static_cast<size_t>(session.state_shape(name).elements()));
+    options_.processes->broadcast(std::as_writable_bytes(std::span(values)));
+    session.write_state(name, values);
+  }
+
+  /// The same of where the training is.
+  void share(TrainingState& state) const {
+    std::string text = to_json(state);
+    options_.processes->broadcast(text);
+    state = training_state_from_json(text, "the training state of rank 0");
   }
 
   /// Adds the names of what workers have of their own in the checkpoint, which only rank 0 can read: all
@@ -598,20 +658,34 @@ class Run {
     options_.processes->broadcast(end);
     if (!end.empty()) return true;
     share_state(session, checkpoint);
-    std::string state = to_json(trainer.state());
-    options_.processes->broadcast(state);
-    trainer.restore(training_state_from_json(state, "the training state of rank 0"));
+    TrainingState state = trainer.state();
+    share(state);
+    trainer.restore(std::move(state));
+    if (options_.elastic != nullptr && session.state_is_divided()) keep(session, trainer);
     return false;
   }
 
-  /// A request to stop in one process stops all of them at the same step.
-  std::function<bool()> stop_requested() const {
+  /// Called between two steps or batches of a validation: whether to stop. A request to stop in one process
+  /// stops all of them at the same step.
+  std::function<bool()> between_steps(const Session& session, const Trainer& trainer) const {
     if (options_.processes == nullptr) return options_.stop_requested;
-    return [this] {
-      ended_for_newcomer_ = someone_waits();
+    return [this, &session, &trainer] {
+      enum Word : int { kStop, kNewcomer, kGoOn };
+      const bool stops = options_.stop_requested && options_.stop_requested();
+      const int word = options_.processes->lowest(stops ? kStop : someone_waits() ? kNewcomer : kGoOn);
+      if (options_.elastic != nullptr && keeps_now(session, trainer.state(), word == kNewcomer))
+        keep(session, trainer);
+      ended_for_newcomer_ = word == kNewcomer;
       if (ended_for_newcomer_) throw run_error("another process takes part from here on");
-      return options_.processes->any(options_.stop_requested && options_.stop_requested());
+      return word == kStop;
     };
+  }
+
+  /// The same in all processes. Workers that train alone are ahead of the training state within an epoch.
+  bool keeps_now(const Session& session, const TrainingState& state, bool before_newcomer) const {
+    if (!session.state_is_divided() || state.step == kept_.training.step) return false;
+    if (trains_alone(session.program()) && state.step_in_epoch > 0) return false;
+    return before_newcomer || state.step - kept_.training.step >= job_.strategy.keep_steps;
   }
 
   void say(const std::string& text) const {
@@ -763,7 +837,14 @@ class Run {
   const RunOptions& options_;
   std::string workers_;  ///< description of the settings that depend on their number
   RunData opened_;
-  int64_t since_step_ = 0;                   ///< after which this process began
+  const int64_t begun_with_;  ///< processes
+  int64_t since_step_ = 0;    ///< after which this process began
+  /// Of a state that is divided among processes, the last whole one.
+  struct KeptState {
+    TrainingState training;
+    std::map<std::string, std::vector<float>> tensors;  ///< by StateName::text(), in rank 0
+  };
+  mutable KeptState kept_;
   mutable bool ended_for_newcomer_ = false;  ///< what all do together
   std::optional<RunProfile> profile_;
   std::unique_ptr<MetricsServer> metrics_server_;  ///< until there is an observer that serves

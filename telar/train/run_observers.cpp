@@ -97,7 +97,7 @@ void LogObserver::step_done(const StepReport& report, const TrainingState& state
     write("drift", state, state.epoch + 1,
           {{"value", drift->value}, {"window", drift->window}, {"rate_factor", factor}});
   }
-  if (state.step % every_ != 0) return;
+  if (report.again || state.step % every_ != 0) return;
   Values values;
   if (report.samples > 0) add_figures("", figures_.of(report.sums, report.samples), values);
   values.emplace_back("learning_rate", report.learning_rate);
@@ -107,6 +107,7 @@ void LogObserver::step_done(const StepReport& report, const TrainingState& state
 }
 
 void LogObserver::epoch_done(const EpochReport& report, const TrainingState& state) {
+  if (report.again) return;
   Values values;
   std::vector<MetricField> lists;
   add_figures("train_", report.train, values, &lists);
@@ -144,9 +145,12 @@ void LogObserver::resumed(const std::vector<std::string>& changes, const Trainin
 }
 
 void LogObserver::changed(const std::string& lost, const std::string& come, int processes,
-                          const TrainingState& state) {
+                          int64_t steps_again, const TrainingState& state) {
   write_event("recovery", state,
-              {{"lost", lost}, {"come", come}, {"processes", static_cast<int64_t>(processes)}});
+              {{"lost", lost},
+               {"come", come},
+               {"processes", static_cast<int64_t>(processes)},
+               {"steps_again", steps_again}});
 }
 
 void LogObserver::sync() {
@@ -172,7 +176,7 @@ CheckpointObserver::CheckpointObserver(fs::path folder, const Session& session, 
 fs::path CheckpointObserver::save(const TrainingState& state) {
   fs::path path = checkpoint_path(folder_, state.step);
   std::string written = is_checkpoint_of(path, state) ? "" : "written";
-  if (followers_ != nullptr) followers_->broadcast(written);
+  if (followers_ != nullptr && session_.state_is_divided()) followers_->broadcast(written);
   if (written.empty()) return path;
   before_();
   // The same step as that of another checkpoint, if a stop broke off the validation that ends its epoch.
@@ -182,6 +186,7 @@ fs::path CheckpointObserver::save(const TrainingState& state) {
 }
 
 void CheckpointFollower::follow() {
+  if (!session_.state_is_divided()) return;
   std::string written;
   processes_.broadcast(written);
   if (!written.empty()) read_for_checkpoint(session_);
@@ -237,6 +242,7 @@ void ProgressObserver::step_done(const StepReport& report, const TrainingState& 
 }
 
 void ProgressObserver::epoch_done(const EpochReport& report, const TrainingState& /*state*/) {
+  if (report.again) return;
   EpochSummary summary{report.train[0], accuracy_of(report.train), std::nullopt, std::nullopt};
   if (more_) summary.more = more_();
   if (pace_ != nullptr) {

@@ -47,9 +47,10 @@ class LogObserver final : public TrainingObserver {
   void test_done(const std::vector<double>& values, const TrainingState& state);
   /// Writes what a resumed run has changed: {"kind": "resume", …, "changes": "training.batch: 32 → 64; …"}.
   void resumed(const std::vector<std::string>& changes, const TrainingState& state);
-  /// Writes that processes were lost or have come after this step: {"kind": "recovery", …, "lost": "rank 2
-  /// (host:pid)", "come": "", "processes": 2}.
-  void changed(const std::string& lost, const std::string& come, int processes, const TrainingState& state);
+  /// Writes that processes were lost or have come, and with which step the run goes on: {"kind": "recovery",
+  /// …, "lost": "rank 2 (host:pid)", "come": "", "processes": 2, "steps_again": 7}.
+  void changed(const std::string& lost, const std::string& come, int processes, int64_t steps_again,
+               const TrainingState& state);
   /// Waits until all data are on the storage device.
   void sync();
 
@@ -98,8 +99,7 @@ class CheckpointTimes : public TrainingObserver {
 class CheckpointObserver final : public CheckpointTimes {
  public:
   /// `files` are added to every checkpoint. `before` is called before each one, so that the logs are on disk
-  /// first. `followers`: of a session whose state is divided among processes, these, each with a
-  /// CheckpointFollower; otherwise null.
+  /// first. `followers`: the processes of the session, each with a CheckpointFollower; null: it is alone.
   CheckpointObserver(std::filesystem::path folder, const Session& session, CheckpointPolicy policy,
                      ExtraFiles files, std::function<void()> before, Processes* followers = nullptr);
 

@@ -217,9 +217,18 @@ void Trainer::count(const Epoch& epoch, const CompletedStep& step, double second
   add_to(state_.epoch_sums, step.metrics);
   double rate = learning_rate_in_epoch(options_.schedule, epoch.start.epoch, epoch.start.steps, step.step);
   if (state_.evaluation) rate *= state_.evaluation->rate_factor(state_.step);
-  const StepReport report{
-      step.samples, step.metrics, rate,       seconds,      state_.step_in_epoch == epoch.start.steps,
-      step.step,    step.at,      step.after, step.latency, add_to_evaluation(step)};
+  const StepReport report{step.samples,
+                          step.metrics,
+                          rate,
+                          seconds,
+                          state_.step_in_epoch == epoch.start.steps,
+                          step.step,
+                          step.at,
+                          step.after,
+                          step.latency,
+                          add_to_evaluation(step),
+                          state_.step <= told_steps_};
+  told_steps_ = std::max(told_steps_, state_.step);
   for (TrainingObserver* observer : epoch.observers) observer->step_done(report, state_);
 }
 
@@ -247,6 +256,8 @@ std::optional<EpochReport> Trainer::finish_epoch(const BatchSource* validation,
     report.best = judge_epoch(report.validation[deciding_metric_], options_.early_stopping, state_);
   }
   ++state_.epoch;
+  report.again = state_.epoch <= told_epochs_;
+  told_epochs_ = std::max(told_epochs_, state_.epoch);
   state_.step_in_epoch = 0;
   state_.epoch_samples = 0;
   state_.epoch_sums.clear();

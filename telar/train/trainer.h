@@ -122,6 +122,9 @@ class Trainer {
   TrainingState state_;
   StepSource* others_ = nullptr;  ///< null: the session makes the steps
   StepTimes times_;
+  // Of which observers have heard. A state that is restored may be one from before.
+  int64_t told_steps_ = 0;
+  int64_t told_epochs_ = 0;
 };
 
 }  // namespace telar

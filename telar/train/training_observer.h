@@ -26,6 +26,7 @@ struct StepReport {
   Position after;
   LatencyCounts latency;
   const DriftEvent* drift = nullptr;  ///< that was detected with this step; null: none
+  bool again = false;                 ///< observers have heard of this step before, and it was made again
 };
 
 struct EpochReport {
@@ -33,7 +34,8 @@ struct EpochReport {
   std::vector<double> train;       ///< values of the figures, computed during training
   std::vector<double> validation;  ///< those after the epoch; empty without validation samples
   double validation_seconds = 0;
-  bool best = false;  ///< the best epoch so far
+  bool best = false;   ///< the best epoch so far
+  bool again = false;  ///< observers have heard of its end before
 };
 
 /// Receives the events of a training: for progress, logs and checkpoints. `state` is the state after the

@@ -82,36 +82,58 @@ Losses losses_of(const std::string& metrics) {
   return losses;
 }
 
-// Each step is made once, with all of its samples: the losses are those of one device. Another process takes
-// the place of the one that is lost, and the next step is made by three again.
-TEST_F(OverPeers, ThoseWhoAreLeftMakeTheStepAgainAndAnotherTakesTheFreePlace) {
-  const std::string options =
-      " --set training.epochs=60 --set training.batch=64 --set data.samples=800 --set data.validation=0.2"
-      " --set 'data.shape=[1, 16, 16]' --set 'model.options.hidden=[256]' --set optimizer.name=adam ";
-  EXPECT_EQ(
-      run("$T train small.yaml --output one --set strategy.name=single" + options +
-          ">one.out 2>&1 || exit 98\n"
-          "$T train small.yaml --output run --workers 3 --set strategy.min_workers=2" +
-          options +
-          ">out 2>err & job=$!\n"
-          "until w=$(pgrep -f -- \"work --join .* --follow $job\" | tail -n 1); [ -n \"$w\" ]; do :; done\n"
-          "until [ \"$(cat run/metrics.jsonl 2>/dev/null | wc -l)\" -ge 10 ]; do kill -0 $job || break; done\n"
-          "kill -KILL $w; wait $job\n"),
-      0)
-      << text("err");
-  const Losses one = losses_of(text("one/metrics.jsonl"));
-  const Losses left = losses_of(text("run/metrics.jsonl"));
-  ASSERT_EQ(left.of.size(), one.of.size());
-  for (const auto& [step, loss] : one.of)
-    EXPECT_NEAR(left.of.at(step), loss, 1e-4 * std::max(0.01, loss)) << step.first << " " << step.second;
-  EXPECT_EQ(left.event.at("kind"), "recovery");
-  EXPECT_TRUE(says(left.event.at("come").get<std::string>(), "rank ")) << left.event;
-  EXPECT_EQ(left.event.at("processes"), 3);
-  EXPECT_TRUE(says(text("out"), "lost: rank ")) << text("out");
-  EXPECT_TRUE(says(text("out"), " with 2 processes")) << text("out");
-  EXPECT_TRUE(says(text("out"), " with 3 processes")) << text("out");
-  EXPECT_EQ(text("err"), "");
+class OverPeersWithALoss : public OverPeers {
+ protected:
+  /// Trains with one device and with three processes, of which one is killed. Another one takes its place.
+  /// Each step is in the log once, and is made with all of its samples: the losses are those of one device.
+  void lose_one(const std::string& strategy) {
+    const std::string options =
+        " --set training.epochs=60 --set training.batch=64 --set data.samples=800 --set data.validation=0.2"
+        " --set 'data.shape=[1, 16, 16]' --set 'model.options.hidden=[256]' --set optimizer.name=adam ";
+    EXPECT_EQ(
+        run("$T train small.yaml --output one --set strategy.name=single" + options +
+            ">one.out 2>&1 || exit 98\n"
+            "$T train small.yaml --output run --workers 3 --set 'strategy={threads: 1, min_workers: 2, " +
+            strategy + "}'" + options +
+            ">out 2>err & job=$!\n"
+            "until w=$(pgrep -f -- \"work --join .* --follow $job\" | tail -n 1); [ -n \"$w\" ]; do :; done\n"
+            "until [ \"$(cat run/metrics.jsonl 2>/dev/null | wc -l)\" -ge 10 ]; do kill -0 $job || break; done\n"
+            "kill -KILL $w; wait $job\n"),
+        0)
+        << text("err");
+    const Losses one = losses_of(text("one/metrics.jsonl"));
+    const Losses left = losses_of(text("run/metrics.jsonl"));
+    ASSERT_EQ(left.of.size(), one.of.size());
+    for (const auto& [step, loss] : one.of)
+      EXPECT_NEAR(left.of.at(step), loss, 1e-4 * std::max(0.01, loss)) << step.first << " " << step.second;
+    EXPECT_EQ(left.event.at("kind"), "recovery");
+    EXPECT_TRUE(says(left.event.at("come").get<std::string>(), "rank ")) << left.event;
+    EXPECT_EQ(left.event.at("processes"), 3);
+    EXPECT_EQ(left.event.at("steps_again"), 0);  // the newcomer was ready
+    EXPECT_TRUE(says(text("out"), "lost: rank ")) << text("out");
+    EXPECT_TRUE(says(text("out"), " with 2 processes")) << text("out");
+    EXPECT_TRUE(says(text("out"), " with 3 processes")) << text("out");
+    EXPECT_EQ(text("err"), "");
+  }
+};
+
+TEST_F(OverPeersWithALoss, ThoseWhoAreLeftMakeTheStepAgainAndAnotherTakesTheFreePlace) {
+  lose_one("name: mirrored, replicas: 1");
+  EXPECT_FALSE(says(text("out"), "made again")) << text("out");
   EXPECT_EQ(nlohmann::json::parse(text("run/summary.json")).at("replicas"), 3);
+}
+
+// Before step 1000 there is only the copy of the beginning.
+TEST_F(OverPeersWithALoss, ADividedStateGoesBackToTheCopyOfRank0) {
+  lose_one("name: sharded, stage: 3, replicas: 1, keep_steps: 1000");
+  EXPECT_TRUE(says(text("out"), "goes on after step 0 with 2 processes; ")) << text("out");
+  EXPECT_TRUE(says(text("out"), " steps are made again")) << text("out");
+}
+
+TEST_F(OverPeersWithALoss, AnotherNumberOfProcessesHasOneThatItCanDivide) {
+  lose_one("name: tensor, ways: 3, split: [\"fc1=columns\"], keep_steps: 7");
+  EXPECT_TRUE(says(text("out"), " with 2 processes (strategy.ways: 2)")) << text("out");
+  EXPECT_TRUE(says(text("out"), " with 3 processes (strategy.ways: 3)")) << text("out");
 }
 
 TEST_F(OverPeers, WithFewerThanItsLeastARunEnds) {
@@ -174,7 +196,9 @@ TEST_F(OverPeers, OptionsThatDoNotFitAreRefused) {
       {"--set strategy.min_workers=2", "strategy.min_workers is 2, but the run has 1 process"},
       {"--workers 2 --profile --set strategy.min_workers=1", "leave out --profile or strategy.min_workers"},
       {"--workers 2 --set strategy.min_workers=1 --set device=cuda", "GPUs have steps under way"},
-      {"--workers 2 --set strategy.name=sharded --set strategy.min_workers=1", "strategy.min_workers is for"},
+      {"--workers 2 --set strategy.name=sync_ps --set strategy.min_workers=1", "strategy.min_workers is for"},
+      {"--workers 2 --set 'strategy={name: tensor, threads: [1, 1], min_workers: 1}'",
+       "names one for each worker"},
       {"--workers 0", "--workers"}};
   for (const auto& [options, why] : mistakes) {
     const CommandResult result = telar_in(folder_.path(), "train small.yaml " + options, "timeout 20");

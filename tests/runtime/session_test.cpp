@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
 
 #include "runtime/models.h"
 #include "support/make_session.h"
@@ -55,45 +57,43 @@ TEST(Session, StateMovedToAnotherSessionContinuesWithTheSameBits) {
     EXPECT_EQ(resumed->read_state(name), whole->read_state(name)) << name.text();
 }
 
-// The same number of replicas gives the same bits, another one the same values. Samples of a batch that does
+// The same number of workers gives the same bits, another one the same values. Samples of a batch that does
 // not divide, in another layout for each size of a part.
 TEST(Session, RemadeItGoesOnAsIfItHadNotStopped) {
   const StepOptions options{.batch = 13, .optimizer = AdamOptions{}, .clip_norm = 1.0};
-  const auto with = [&](int replicas) {
-    Cluster cluster;
-    for (int r = 0; r < replicas; ++r) cluster.devices.push_back({"cpu", 1, {}});
-    return std::pair(make_strategy("mirrored", {}).rewrite(make_training_step(convnet(), options), cluster),
-                     cluster);
-  };
-  const auto run = [&](int replicas, int then) {
-    auto [program, cluster] = with(replicas);
+  const auto run = [&](const std::string& strategy, int64_t workers, int64_t then) {
+    const auto with = [&](int64_t count) {
+      Cluster cluster;
+      cluster.devices.resize(static_cast<size_t>(count), {"cpu", 1, {}});
+      Attributes given;
+      if (strategy == "sharded") given.set("stage", int64_t{3});
+      if (strategy == "tensor") given.set("ways", count);
+      return std::pair(
+          make_strategy(strategy, given).rewrite(make_training_step(convnet(), options), cluster), cluster);
+    };
+    auto [program, cluster] = with(workers);
     Session session(std::move(program), cluster, {.seed = 11});
     for (int64_t s = 1; s <= 6; ++s) {
       if (s == 4 && then > 0) {
+        std::map<std::string, std::vector<float>> state;
+        for (const StateName& name : session.state_names()) state[name.text()] = session.read_state(name);
         auto [next, others] = with(then);
         session.remake(std::move(next), others);
-        EXPECT_EQ(session.replicas(), then);
+        EXPECT_EQ(session.program().mesh.workers(), then);
+        for (const StateName& name : session.state_names()) session.write_state(name, state.at(name.text()));
       }
       const Samples samples(13, {1, 28, 28}, 10, static_cast<uint64_t>(s));
       session.train(samples.view(), {.learning_rate = 0.01F, .step = s, .epoch = 0});
     }
     return test::all_state(session);
   };
-  const std::vector<float> whole = run(3, 0);
-  EXPECT_EQ(run(3, 3), whole);
-  EXPECT_LT(relative_l2(run(3, 2), whole), 1e-4);
-  EXPECT_LT(relative_l2(run(3, 1), whole), 1e-4);
-}
-
-TEST(Session, OneWhoseWorkersTrainAloneIsNotRemade) {
-  const StepOptions options{.batch = 8, .optimizer = AdamOptions{}};
-  Cluster cluster;
-  cluster.devices = {{"cpu", 1, {}}, {"cpu", 1, {}}};
-  const auto program =
-      make_strategy("local_sgd", {}).rewrite(make_training_step(small_mlp(), options), cluster);
-  Session session(program, cluster, {.seed = 11});
-  EXPECT_TRUE(test::says(test::sentence_of([&] { session.remake(program, cluster); }, Error::Kind::run),
-                         "the state is divided among the processes"));
+  for (const std::string strategy : {"mirrored", "sharded", "tensor"}) {
+    const std::vector<float> whole = run(strategy, 3, 0);
+    EXPECT_EQ(run(strategy, 3, 3), whole) << strategy;
+    EXPECT_LT(relative_l2(run(strategy, 3, 2), whole), 1e-4) << strategy;
+    if (strategy == "tensor") continue;  // of at least two workers
+    EXPECT_LT(relative_l2(run(strategy, 3, 1), whole), 1e-4) << strategy;
+  }
 }
 
 TEST(Session, ANonFiniteLossUpdatesNothingAndIsTracedToItsLayer) {

@@ -16,6 +16,38 @@ namespace {
 const std::string kSyntheticJob =
     "model: mlp\ndata: synthetic\noptimizer: {name: sgd, learning_rate: 0.1}\nstrategy: mirrored\n";
 
+// 2 x 2 workers in 4 processes: then 3 x 2, two in each of 3 processes, and 1 x 2.
+TEST(Workers, AnotherNumberOfProcessesHasAsManyWorkersInEachAsTheStrategyAllows) {
+  const std::string text = "model: {name: mlp, options: {hidden: [16]}}\ndata: synthetic\nstrategy: ";
+  const SampleSpec spec{.features = {1, 8, 8}, .dtype = DType::f32, .classes = 10};
+  const auto count = [&](const std::string& strategy, const std::string& option, int64_t begun, int left) {
+    const Job job = parse_job(text + strategy, "job.yaml");
+    return job_for(job, spec, begun, left).strategy.options.integer(option);
+  };
+  const std::string hybrid = "{name: hybrid, data: 2, model: 2, split: ['*=columns']}";
+  EXPECT_EQ(count(hybrid, "data", 4, 4), 2);
+  EXPECT_EQ(count(hybrid, "data", 4, 3), 3);
+  EXPECT_EQ(count(hybrid, "data", 4, 2), 1);
+  EXPECT_EQ(count(hybrid, "data", 4, 1), 1);
+  const std::string tensor = "{name: tensor, ways: 4, split: ['*=columns']}";
+  EXPECT_EQ(count(tensor, "ways", 4, 3), 3);
+  EXPECT_EQ(count(tensor, "ways", 2, 1), 2);
+  EXPECT_EQ(count(tensor, "ways", 4, 1), 2);  // one is no division
+  EXPECT_EQ(count("{name: pipeline, stages: 3}", "stages", 3, 2), 2);
+  EXPECT_EQ(count("{name: pipeline, stages: 3}", "stages", 3, 1), 1);
+  EXPECT_EQ(count("{name: sharded, replicas: 2}", "replicas", 3, 2), 2);  // each process has its own
+}
+
+TEST(Workers, WithoutANumberThatSuitsTheModelNobodyGoesOn) {
+  const Job job = parse_job(
+      "model: {name: mlp, options: {hidden: [2]}}\ndata: synthetic\n"
+      "strategy: {name: hybrid, data: 2, model: 3, split: ['fc1=columns']}",
+      "job.yaml");
+  const SampleSpec spec{.features = {1, 8, 8}, .dtype = DType::f32, .classes = 10};
+  const std::string why = test::sentence_of([&] { job_for(job, spec, 6, 3); }, Error::Kind::user);
+  EXPECT_TRUE(test::says(why, "no strategy.data from 1 to 3 suits 3 processes: layer 'fc1' has 2 ")) << why;
+}
+
 TEST(Workers, ABatchPerStepDoesNotDependOnTheNumberOfWorkers) {
   for (const int64_t workers : {1, 2, 7}) {
     Job job = parse_job(kSyntheticJob + "training: {batch: 32}\n", "job.yaml");

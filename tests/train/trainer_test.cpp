@@ -348,5 +348,36 @@ TEST(Trainer, AStopBreaksOffTheValidationWhichAResumedTrainingMakes) {
     EXPECT_EQ(second->read_state(name), whole->read_state(name)) << name.text();
 }
 
+class Repeated final : public TrainingObserver {
+ public:
+  void step_done(const StepReport& report, const TrainingState& state) override {
+    if (report.again) told += fmt::format("{} ", state.step);
+  }
+  void epoch_done(const EpochReport& report, const TrainingState& /*state*/) override {
+    if (report.again) told += fmt::format("end{} ", report.epoch);
+  }
+  std::string told;
+};
+
+// 4 steps an epoch: back from step 6 to step 2.
+TEST(Trainer, SaysOfWhichStepsAndEpochsItHasTold) {
+  const auto data = samples();
+  const auto made = session();
+  Trainer trainer(*made, options());
+  Repeated repeated;
+  int left = 2;
+  const auto stop = [&left] { return --left <= 0; };
+  EXPECT_EQ(trainer.fit(*data, nullptr, {&repeated}, stop), FitOutcome::stopped);
+  const TrainingState kept = trainer.state();
+  EXPECT_EQ(kept.step, 2);
+  left = 4;  // not asked after the last step of an epoch, but before the next one
+  EXPECT_EQ(trainer.fit(*data, nullptr, {&repeated}, stop), FitOutcome::stopped);
+  EXPECT_EQ(trainer.state().step, 6);
+  EXPECT_EQ(repeated.told, "");
+  trainer.restore(kept);
+  EXPECT_EQ(trainer.fit(*data, nullptr, {&repeated}), FitOutcome::finished);
+  EXPECT_EQ(repeated.told, "3 4 end0 5 6 ");
+}
+
 }  // namespace
 }  // namespace telar
