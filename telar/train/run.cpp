@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <map>
 #include <utility>
 
 #include "telar/comm/listening.h"
@@ -27,6 +26,7 @@
 #include "telar/train/job_strategy.h"
 #include "telar/train/job_stream.h"
 #include "telar/train/job_workers.h"
+#include "telar/train/kept_state.h"
 #include "telar/train/metrics_observer.h"
 #include "telar/train/pipeline.h"
 #include "telar/train/resume.h"
@@ -461,7 +461,7 @@ class Run {
 
   /// Forms the next group of processes, and goes on with what rank 0 has kept. Rank 0 returns how.
   Recovery replace(Session& session, Trainer& trainer) const {
-    if (leads() && !session.state_is_divided()) keep(session, trainer);  // the whole state, after a step
+    if (leads() && !session.state_is_divided()) kept_.keep(session, trainer.state(), true);
     const int64_t reached = trainer.state().step;
     Recovery all;
     const auto add = [](std::string& names, const std::string& more) {
@@ -478,7 +478,7 @@ class Run {
         session.remake(job_program(job, opened_.data.spec(), options_.processes),
                        job_cluster(job, options_.processes));
         options_.elastic->drop_earlier();
-        go_back(session, trainer);
+        trainer.restore(kept_.give(session, trainer.state().seconds, *options_.processes));
         trainer.set_part(part_of(session));
         all.strategy = workers_text(job);
         all.steps_again = reached - trainer.state().step;
@@ -498,26 +498,6 @@ class Run {
     if (!workers_of(job.strategy).of_all_processes) return "";
     const std::string& count = type_of(job.strategy).count;
     return fmt::format("strategy.{}: {}", count, job.strategy.options.integer(count));
-  }
-
-  /// Stores the state in rank 0. If it is divided, all processes call it.
-  void keep(const Session& session, const Trainer& trainer) const {
-    KeptState now{trainer.state(), {}};
-    for (const StateName& name : session.state_names()) {
-      std::vector<float> values = session.read_state(name);
-      if (leads()) now.tensors[name.text()] = std::move(values);
-    }
-    kept_ = std::move(now);
-  }
-
-  /// Gives all processes the state that rank 0 has kept.
-  void go_back(Session& session, Trainer& trainer) const {
-    for (const StateName& name : session.state_names())
-      share(session, name, [&] { return kept_.tensors.at(name.text()); });
-    kept_.training.seconds = trainer.state().seconds;  // of rank 0; those of steps that are made again count
-    share(kept_.training);
-    trainer.restore(kept_.training);
-    if (!session.state_is_divided()) kept_.tensors.clear();
   }
 
   FitOutcome fit(Session& session, Trainer& trainer, const std::vector<TrainingObserver*>& observers) const {
@@ -608,28 +588,10 @@ class Run {
     std::vector<StateName> names = session.state_names();
     if (divided) add_own_states(names, session, checkpoint);
     for (const StateName& name : names) {
-      share(session, name,
-            [&] { return divided ? read_checkpoint_tensor(checkpoint, name) : session.read_state(name); });
+      share_tensor(
+          name, [&] { return divided ? read_checkpoint_tensor(checkpoint, name) : session.read_state(name); },
+          session, *options_.processes);
     }
-  }
-
-  /// Gives all processes the values that rank 0 has of a tensor.
-  void share(Session& session, const StateName& name,
-             const std::function<std::vector<float>()>& of_rank_0) const {
-    std::vector<float> values;
-    if (leads())
-      values = of_rank_0();
-    else
-      values.resize(static_cast<size_t>(session.state_shape(name).elements()));
-    options_.processes->broadcast(std::as_writable_bytes(std::span(values)));
-    session.write_state(name, values);
-  }
-
-  /// The same of where the training is.
-  void share(TrainingState& state) const {
-    std::string text = to_json(state);
-    options_.processes->broadcast(text);
-    state = training_state_from_json(text, "the training state of rank 0");
   }
 
   /// Adds the names of what workers have of their own in the checkpoint, which only rank 0 can read: all
@@ -658,10 +620,9 @@ class Run {
     options_.processes->broadcast(end);
     if (!end.empty()) return true;
     share_state(session, checkpoint);
-    TrainingState state = trainer.state();
-    share(state);
-    trainer.restore(std::move(state));
-    if (options_.elastic != nullptr && session.state_is_divided()) keep(session, trainer);
+    trainer.restore(shared_state(trainer.state(), *options_.processes));
+    if (options_.elastic != nullptr && session.state_is_divided())
+      kept_.keep(session, trainer.state(), leads());
     return false;
   }
 
@@ -673,19 +634,13 @@ class Run {
       enum Word : int { kStop, kNewcomer, kGoOn };
       const bool stops = options_.stop_requested && options_.stop_requested();
       const int word = options_.processes->lowest(stops ? kStop : someone_waits() ? kNewcomer : kGoOn);
-      if (options_.elastic != nullptr && keeps_now(session, trainer.state(), word == kNewcomer))
-        keep(session, trainer);
+      const int64_t steps = word == kNewcomer ? 0 : job_.strategy.keep_steps;
+      if (options_.elastic != nullptr && kept_.due(session, trainer.state(), steps))
+        kept_.keep(session, trainer.state(), leads());
       ended_for_newcomer_ = word == kNewcomer;
       if (ended_for_newcomer_) throw run_error("another process takes part from here on");
       return word == kStop;
     };
-  }
-
-  /// The same in all processes. Workers that train alone are ahead of the training state within an epoch.
-  bool keeps_now(const Session& session, const TrainingState& state, bool before_newcomer) const {
-    if (!session.state_is_divided() || state.step == kept_.training.step) return false;
-    if (trains_alone(session.program()) && state.step_in_epoch > 0) return false;
-    return before_newcomer || state.step - kept_.training.step >= job_.strategy.keep_steps;
   }
 
   void say(const std::string& text) const {
@@ -839,11 +794,6 @@ class Run {
   RunData opened_;
   const int64_t begun_with_;  ///< processes
   int64_t since_step_ = 0;    ///< after which this process began
-  /// Of a state that is divided among processes, the last whole one.
-  struct KeptState {
-    TrainingState training;
-    std::map<std::string, std::vector<float>> tensors;  ///< by StateName::text(), in rank 0
-  };
   mutable KeptState kept_;
   mutable bool ended_for_newcomer_ = false;  ///< what all do together
   std::optional<RunProfile> profile_;

@@ -1,0 +1,52 @@
+#include "telar/train/kept_state.h"
+
+#include <span>
+#include <utility>
+
+namespace telar {
+
+void share_tensor(const StateName& name, const std::function<std::vector<float>()>& of_rank_0,
+                  Session& session, Processes& processes) {
+  std::vector<float> values;
+  if (processes.rank() == 0)
+    values = of_rank_0();
+  else
+    values.resize(static_cast<size_t>(session.state_shape(name).elements()));
+  processes.broadcast(std::as_writable_bytes(std::span(values)));
+  session.write_state(name, values);
+}
+
+TrainingState shared_state(const TrainingState& of_rank_0, Processes& processes) {
+  std::string text = to_json(of_rank_0);
+  processes.broadcast(text);
+  return training_state_from_json(text, "the training state of rank 0");
+}
+
+void KeptState::keep(const Session& session, const TrainingState& training, bool stores) {
+  std::map<std::string, std::vector<float>> tensors;
+  for (const StateName& name : session.state_names()) {
+    std::vector<float> values = session.read_state(name);
+    if (stores) tensors[name.text()] = std::move(values);
+  }
+  tensors_ = std::move(tensors);
+  training_ = training;
+}
+
+/// Workers that train alone are ahead of the training state within an epoch.
+bool KeptState::due(const Session& session, const TrainingState& training, int64_t steps) const {
+  if (!session.state_is_divided() || training.step == training_.step) return false;
+  if (trains_alone(session.program()) && training.step_in_epoch > 0) return false;
+  return training.step - training_.step >= steps;
+}
+
+const TrainingState& KeptState::give(Session& session, double seconds, Processes& processes) {
+  for (const StateName& name : session.state_names())
+    share_tensor(
+        name, [&] { return tensors_.at(name.text()); }, session, processes);
+  training_.seconds = seconds;
+  training_ = shared_state(training_, processes);
+  if (!session.state_is_divided()) tensors_.clear();
+  return training_;
+}
+
+}  // namespace telar
