@@ -1,9 +1,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -40,6 +43,8 @@ struct LaunchArguments {
   std::string program;
   int processes = 0;  ///< 0: one on each place
   int restarts = 3;
+  int nodes = 0;  ///< of a batch job of Slurm that is submitted; 0: not given
+  std::string partition;
   std::string output;
   std::string summary;
   bool resume = false;
@@ -163,7 +168,29 @@ class LaunchedRun {
   std::string requeued_;
 };
 
+/// The words of this command line, for the same program on a node of Slurm.
+std::vector<std::string> own_command() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  words.at(0) = std::filesystem::read_symlink("/proc/self/exe").string();
+  return words;
+}
+
+/// Continues as another program.
+[[noreturn]] void become(std::vector<std::string> words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execvp(pointers[0], pointers.data());
+  throw user_error("{} cannot be started ({}): is this a host of a Slurm cluster?", words[0],
+                   std::strerror(errno));  // NOLINT(concurrency-mt-unsafe): one thread
+}
+
 int launch(const LaunchArguments& arguments) {
+  if (arguments.nodes > 0 && arguments.on != "slurm") throw user_error("--nodes is for --on slurm");
+  if (arguments.nodes > 0 && slurm_variable(arguments, "SLURM_JOB_ID").empty())
+    become(slurm_submission(own_command(), arguments.nodes, arguments.partition));
   const std::unique_ptr<LaunchEngine> engine = engine_of(arguments);
   LaunchedRun run(arguments, engine->slots());
   const auto say = [](const std::string& text) { std::cerr << "launch: " << text << std::endl; };
@@ -211,6 +238,10 @@ void add_launch(Verb& program) {
   verb.option("--host-file", arguments->host_file, "The same in a file of OpenMPI, MPICH or PBS")
       .excludes(hosts);
   verb.option("--ssh", arguments->ssh, "The program ssh with its options").show_default();
+  const Option nodes = verb.option("--nodes", arguments->nodes,
+                                   "Submits this command to Slurm, as a batch job of so many nodes")
+                           .between(1, 10'000);
+  verb.option("--partition", arguments->partition, "Slurm's partition for it").needs(nodes);
   verb.option("--program", arguments->program,
               "The path of telar on the hosts; without it, that of this program");
   verb.option("--restarts", arguments->restarts, "How often a run that has failed is started again")
@@ -225,7 +256,7 @@ void add_launch(Verb& program) {
       "Examples:\n"
       "  telar launch JOB --processes 4\n"
       "  telar launch JOB --on ssh --hosts node1,node2 --certificates certs\n"
-      "  sbatch --no-kill --nodes 4 --ntasks-per-node 1 --wrap 'telar launch JOB --on slurm --certificates certs'\n"
+      "  telar launch JOB --on slurm --nodes 4 --certificates certs\n"
       "A process that is killed is replaced (strategy.min_workers), or the run continues from its checkpoint.\n"
       "Exit codes: those of telar train.");
   verb.action([arguments] { return launch(*arguments); });

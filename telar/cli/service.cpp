@@ -47,13 +47,13 @@ void add_supervised(Verb& verb, bool& supervised) {
 EndsWithInput::EndsWithInput()
     : thread_([](const std::stop_token& over) {
         constexpr int kLook = 50;             // milliseconds
-        constexpr int kLooksOfMinute = 1200;  // at once, and again after a minute
+        constexpr int kLooksBetween = 6'000;  // 5 minutes
         std::array<char, 256> ignored{};
         pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
         while (::poll(&input, 1, kLook) == 0 || ::read(STDIN_FILENO, ignored.data(), ignored.size()) > 0)
           if (over.stop_requested()) return;
         for (int look = 0; !over.stop_requested(); ++look) {
-          if (look % kLooksOfMinute == 0) ::kill(::getpid(), SIGTERM);
+          if (look % kLooksBetween == 0) ::kill(::getpid(), SIGTERM);
           std::this_thread::sleep_for(std::chrono::milliseconds(kLook));
         }
       }) {}

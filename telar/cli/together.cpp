@@ -17,6 +17,8 @@
 #include "telar/comm/peers/peer_links.h"
 #include "telar/comm/store/random_id.h"
 #include "telar/core/error.h"
+#include "telar/core/memory_limit.h"
+#include "telar/observe/process.h"
 #include "telar/train/local_processes.h"
 
 namespace telar::cli {
@@ -99,8 +101,13 @@ ElasticProcesses* PeerGroup::elastic() { return impl_->elastic(); }
 int run_together(Processes* processes, const std::function<int()>& work, OthersFailures failures) {
   if (processes == nullptr) return work();
   const auto end = [=](const std::exception& error) {
-    const bool of_another = processes->rank() > 0 && failures == OthersFailures::silent && processes->lost();
-    const int code = of_another ? exit_code(error) : report(error);
+    const int rank = processes->rank();
+    const bool of_another = rank > 0 && failures == OthersFailures::silent && processes->lost();
+    const int code =
+        of_another  ? exit_code(error)
+        : rank == 0 ? report(error)
+                    : report(Error(as_error(error).kind(), fmt::format("rank {} on {}: {}", rank, host_name(),
+                                                                       as_error(error).what())));
     processes->abort(code, error.what());
     return code;
   };

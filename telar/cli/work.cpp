@@ -78,7 +78,7 @@ int work(const WorkArguments& arguments) {
             return end.token().stop_requested() && end.signal_number() == 0 ? SIGTERM : end.signal_number();
           });
         },
-        arguments.follow != 0 ? OthersFailures::silent : OthersFailures::reported));
+        arguments.follow != 0 || arguments.supervised ? OthersFailures::silent : OthersFailures::reported));
   }
   try {
     telar::work(options);

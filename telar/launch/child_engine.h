@@ -9,9 +9,9 @@
 
 namespace telar {
 
-/// Runs each process by a child of this one: the process itself, or a program that runs it on another host and
-/// passes standard input and output on, as ssh and srun do. Errors of the processes appear where those of this
-/// one do.
+/// Runs each process by a child of this one: the process itself, or a program that runs it on another host
+/// and passes standard input and output on, as ssh and srun do. Errors of the processes appear where those of
+/// this one do.
 class ChildEngine : public LaunchEngine {
  public:
   ~ChildEngine() override;

@@ -14,6 +14,7 @@
 #include "telar/core/error.h"
 #include "telar/launch/child_engine.h"
 #include "telar/launch/engines.h"
+#include "telar/launch/shell_word.h"
 
 namespace telar {
 
@@ -65,10 +66,21 @@ class SlurmEngine final : public ChildEngine {
   SlurmEngine() : nodes_(variable("SLURM_JOB_NODELIST").value_or("")) {
     if (nodes_.empty())
       throw user_error(
-          "--on slurm: this is no allocation of Slurm; start it by sbatch or in salloc (docs/cluster.md)");
+          "--on slurm: this is no allocation of Slurm; say with --nodes how many nodes it is to have, or start it by sbatch or in salloc (docs/cluster.md)");
   }
 
+  /// As they were the last time if the controller does not answer.
   std::vector<LaunchSlot> slots() override {
+    try {
+      slots_ = slots_now();
+    } catch (const Error&) {
+      if (slots_.empty()) throw;
+    }
+    return slots_;
+  }
+
+ private:
+  std::vector<LaunchSlot> slots_now() const {
     std::map<std::string, std::string> addresses;  // of the nodes that are up
     std::istringstream lines(output_of("scontrol show node '" + nodes_ + "' --oneliner"));
     for (std::string line; std::getline(lines, line);) {
@@ -91,7 +103,6 @@ class SlurmEngine final : public ChildEngine {
     return slots;
   }
 
- private:
   /// A step of its own for each process, on a node of its own choice: what happens to one does nothing to the
   /// others.
   Launched launched(const LaunchSlot& slot, const LaunchCommand& command) override {
@@ -118,14 +129,35 @@ class SlurmEngine final : public ChildEngine {
   int killing_signal() const override { return SIGTERM; }
 
   std::string nodes_;
+  std::vector<LaunchSlot> slots_;
 };
 
 }  // namespace
 
+std::vector<std::string> slurm_submission(const std::vector<std::string>& command, int nodes,
+                                          const std::string& partition) {
+  std::string script = "exec";
+  for (const std::string& word : command) script += " " + shell_word(word);
+  std::vector<std::string> words = {"sbatch",
+                                    "--no-kill",
+                                    "--requeue",
+                                    "--open-mode=append",
+                                    "--signal=B:TERM@120",
+                                    "--job-name=telar",
+                                    "--output=telar-%j.log",
+                                    "--ntasks-per-node=1",
+                                    fmt::format("--nodes={}", nodes)};
+  if (!partition.empty()) words.push_back("--partition=" + partition);
+  words.insert(words.end(), {"--wrap", script});
+  return words;
+}
+
 bool requeue_slurm_job() {
   const std::string id = variable("SLURM_JOB_ID").value_or("");
   const std::string job = output_of("scontrol show job " + id + " --oneliner");
-  if (field(job, "BatchFlag") != "1" || field(job, "Requeue") != "1") return false;
+  // Slurm does it itself after a preemption.
+  if (field(job, "BatchFlag") != "1" || field(job, "Requeue") != "1" || field(job, "JobState") != "RUNNING")
+    return false;
   output_of("scontrol requeue " + id);
   return true;
 }

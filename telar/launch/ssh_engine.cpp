@@ -5,6 +5,7 @@
 
 #include "telar/launch/child_engine.h"
 #include "telar/launch/engines.h"
+#include "telar/launch/shell_word.h"
 
 namespace telar {
 
@@ -13,13 +14,6 @@ namespace {
 /// ssh's own exit code: there is no connection, or none any more.
 constexpr int kNoConnection = 255;
 
-/// As one word of sh.
-std::string quoted(const std::string& word) {
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 class SshEngine final : public ChildEngine {
  public:
   SshEngine(std::vector<LaunchSlot> slots, std::vector<std::string> ssh)
@@ -27,8 +21,8 @@ class SshEngine final : public ChildEngine {
   std::vector<LaunchSlot> slots() override { return slots_; }
 
  private:
-  /// The values of variables are the first lines of the standard input. The shell stays, so that a process that
-  /// is killed ends with the code of the signal; without it, ssh would say 255.
+  /// The values of variables are the first lines of the standard input. The shell stays, so that a process
+  /// that is killed ends with the code of the signal; without it, ssh would say 255.
   Launched launched(const LaunchSlot& slot, const LaunchCommand& command) override {
     std::string script;
     std::string input;
@@ -36,14 +30,14 @@ class SshEngine final : public ChildEngine {
       script += fmt::format("IFS= read -r {0} && export {0} && ", name);
       input += value + "\n";
     }
-    script += "cd " + quoted(std::filesystem::current_path().string()) + " &&";
-    for (const std::string& word : command.words) script += " " + quoted(word);
+    script += "cd " + shell_word(std::filesystem::current_path().string()) + " &&";
+    for (const std::string& word : command.words) script += " " + shell_word(word);
     std::vector<std::string> words = ssh_;
     // 20 s until a host that does not answer is lost, as for peers.
     for (const char* option :
          {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=4"})
       words.insert(words.end(), {"-o", option});
-    words.insert(words.end(), {"-T", slot.host, "exec sh -c " + quoted(script + "; exit $?")});
+    words.insert(words.end(), {"-T", slot.host, "exec sh -c " + shell_word(script + "; exit $?")});
     return {.start = {.name = "ssh to " + slot.host, .words = std::move(words), .environment = {}, .log = {}},
             .input = std::move(input)};
   }

@@ -16,12 +16,12 @@ namespace telar {
 namespace {
 
 constexpr int kMostDeaths = 5;
-constexpr double kQuickDeath = 10;     // seconds
-constexpr double kGrace = 5;           // for the others to end by themselves when the first has ended
-constexpr double kNoticesLoss = 60;    // for the first to end when another one has; it notices within 26 s
-constexpr double kSavesWithin = 60;    // for what is asked to end
-constexpr double kPauseOfAnother = 1;  // before a process takes the place of a lost one
-constexpr double kLongestPause = 30;   // before a run is started again
+constexpr double kQuickDeath = 10;       // seconds
+constexpr double kGrace = 5;             // for the others to end by themselves when the first has ended
+constexpr double kNoticesLoss = 60;      // for the first to end when another one has; it notices within 26 s
+constexpr double kSavesWithin = 300;     // for what is asked to end
+constexpr double kPauseOfAnother = 0.2;  // before a process takes the place of a lost one
+constexpr double kLongestPause = 30;     // before a run is started again
 
 constexpr int kFailed = 1;
 constexpr int kSignals = 128;
@@ -146,18 +146,19 @@ void Supervisor::first_ended(double now) {
 
 void Supervisor::other_ended(const Member& other, double now) {
   const LaunchEnding& ending = *other.ended;
-  if (first().ended || stopping_ != 0 || ending.code == 0) return;
+  const bool died = is_dead(ending) && !other.killed;
+  someone_died_ |= died;
+  if (stopping_ != 0 || ending.code == 0 || (first().ended && !died)) return;
   plan_.say(fmt::format("a process on {} {}", other.slot.host, text_of(ending)));
-  if (ending.code < kSignals) others_code_ = std::max(others_code_, ending.code);
-  if (is_dead(ending)) {
-    someone_died_ = true;
-    if (plan_.elastic && step_ > 0) {
-      quick_deaths_ = now - other.started < kQuickDeath ? quick_deaths_ + 1 : 0;
-      ++missing_;
-      next_other_ = now + kPauseOfAnother * (1 + quick_deaths_);
-      return;
-    }
+  if (first().ended) return;
+  if (plan_.elastic && step_ > 0) {
+    if (!died) return;  // it would fail again, and the run goes on without it
+    quick_deaths_ = now - other.started < kQuickDeath ? quick_deaths_ + 1 : 0;
+    ++missing_;
+    next_other_ = now + kPauseOfAnother * (1 + quick_deaths_);
+    return;
   }
+  if (ending.code < kSignals) others_code_ = std::max(others_code_, ending.code);
   // Before the first step, the first one may wait for it for ever; later it notices.
   const double patience = step_ == 0 ? kGrace : kNoticesLoss;
   first().stops_at = std::min(first().stops_at.value_or(now + patience), now + patience);
@@ -195,6 +196,7 @@ void Supervisor::end_those_due(double now) {
     }
     if (member.killed_at && now >= *member.killed_at) {
       member.killed_at.reset();
+      member.killed = true;
       plan_.say(fmt::format("the process on {} has not ended for {:.0f} s: it is killed", member.slot.host,
                             kSavesWithin));
       engine_.stop(member.process, true);

@@ -35,8 +35,8 @@ struct LaunchPlan {
 /// A process that was killed, and one that is lost with its host, is replaced, if the run is elastic and has
 /// completed a step; otherwise the run is started again, from its checkpoint. So is a run that has failed
 /// (exit code 1), LaunchPlan::restarts times. One that was stopped (129, 130, 143), or found a mistake that
-/// the user can correct (2 and further codes), ends. After 5 deaths in a row, with no later checkpoint between
-/// them, the run ends, too. A host that was lost is used again when no other one is left.
+/// the user can correct (2 and further codes), ends. After 5 deaths in a row, with no later checkpoint
+/// between them, the run ends, too. A host that was lost is used again when no other one is left.
 class Supervisor {
  public:
   /// Throws Error (user) if the engine has too few slots.
@@ -54,8 +54,9 @@ class Supervisor {
     LaunchSlot slot;
     double started = 0;
     std::optional<LaunchEnding> ended = std::nullopt;
-    std::optional<double> stops_at = std::nullopt;  ///< when it is asked to end
-    std::optional<double> killed_at = std::nullopt;
+    std::optional<double> stops_at = std::nullopt;   ///< when it is asked to end
+    std::optional<double> killed_at = std::nullopt;  ///< when it is killed if it has not ended
+    bool killed = false;
   };
 
   void begin(double now);

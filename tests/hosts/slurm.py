@@ -23,7 +23,7 @@ SlurmctldPort={port}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -41,6 +41,8 @@ ReturnToService=2
 SlurmdTimeout=4
 KillWait=10
 SwitchType=switch/none
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 """
 
 
@@ -91,7 +93,8 @@ class Slurm:
         text = CONFIGURATION.format(host=host, port=controller, folder=self.folder)
         for node, port in zip(self.nodes, ports):
             text += f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4 State=UNKNOWN\n"
-        text += "PartitionName=main Nodes=ALL Default=YES State=UP\n"
+        text += "PartitionName=main Nodes=ALL Default=YES State=UP PriorityTier=1\n"
+        text += "PartitionName=urgent Nodes=ALL State=UP PriorityTier=2\n"
         (self.folder / "slurm.conf").write_text(text)
         munge = [f"--{what}-file={self.folder}/munge.{what}" for what in ("key", "log", "pid", "seed")]
         try:

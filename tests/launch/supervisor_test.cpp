@@ -128,6 +128,17 @@ TEST_F(SupervisorTest, AKilledProcessLeadsToAnotherStartThatResumes) {
   EXPECT_EQ(advance(1), 0);
 }
 
+TEST_F(SupervisorTest, AHostThatIsFoundLostAfterTheRunHasEndedIsADeathAndNoFailure) {
+  begin(2);
+  start_of_run(1);
+  engine_.ends(0, 1);  // it has noticed before the engine
+  advance(3);
+  engine_.ends(1, 255, true);
+  start_of_run(50);
+  EXPECT_TRUE(said("a process on b is lost with its host")) << said_;
+  EXPECT_FALSE(said("(restart ")) << said_;
+}
+
 TEST_F(SupervisorTest, DeathsWithoutALaterCheckpointEndTheRun) {
   begin(1);
   for (const int64_t step : {1, 1, 7, 7, 7, 7}) {
@@ -188,13 +199,13 @@ TEST_F(SupervisorTest, WhatDoesNotEndIsKilled) {
   begin(2);
   start_of_run(1);
   supervisor_->stop(15);
-  advance(59);
+  advance(299);
   EXPECT_FALSE(engine_.one(0).killed);
   advance(2);
   EXPECT_TRUE(engine_.one(0).killed);
   advance(6);
   EXPECT_TRUE(engine_.one(1).stopped);
-  EXPECT_EQ(advance(61), 143);
+  EXPECT_EQ(advance(301), 143);
 }
 
 TEST_F(SupervisorTest, AnElasticRunGetsAnotherProcessOnAnotherHost) {
@@ -220,6 +231,17 @@ TEST_F(SupervisorTest, AnElasticRunGoesOnWithoutAProcessThatIsLostAgainAndAgain)
   EXPECT_EQ(engine_.started.size(), 6);
   EXPECT_TRUE(said("none takes their place")) << said_;
   EXPECT_FALSE(engine_.one(0).stopped);
+}
+
+TEST_F(SupervisorTest, AnElasticRunGoesOnWithoutAProcessThatCannotTakePart) {
+  begin(3, true);
+  start_of_run(1);
+  engine_.ends(1, 2);
+  advance(100);
+  EXPECT_EQ(engine_.started.size(), 3);
+  EXPECT_FALSE(engine_.one(0).stopped);
+  end_all(0);
+  EXPECT_EQ(advance(1), 0);
 }
 
 TEST_F(SupervisorTest, ALostHostIsLeftOutUntilNoOtherIsLeft) {
