@@ -142,7 +142,7 @@ class Slurm:
             time.sleep(0.05)
 
     def states(self):
-        return self.run("sinfo", "--noheader", "--Node", "--format=%T").stdout.split()
+        return self.run("sinfo", "--noheader", "--Node", "--partition=main", "--format=%T").stdout.split()
 
     def run(self, *words, **options):
         return subprocess.run(list(map(str, words)), env=self.environment, capture_output=True, text=True, check=False, **options)
