@@ -116,9 +116,9 @@ class SlurmEngine final : public ChildEngine {
                       .environment = command.environment,
                       .log = {}}};
   }
-  /// srun says 1 for many things, also when Slurm has lost the node.
+  /// srun ends with 0 when Slurm has lost the node.
   LaunchEnding ending(const LaunchSlot& slot, int code) override {
-    return {.code = code, .host_lost = code != 0 && is_down(slot.host)};
+    return {.code = code, .host_lost = is_down(slot.host)};
   }
   bool is_down(const std::string& host) {
     for (const LaunchSlot& slot : slots())

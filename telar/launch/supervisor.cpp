@@ -148,7 +148,7 @@ void Supervisor::other_ended(const Member& other, double now) {
   const LaunchEnding& ending = *other.ended;
   const bool died = is_dead(ending) && !other.killed;
   someone_died_ |= died;
-  if (stopping_ != 0 || ending.code == 0 || (first().ended && !died)) return;
+  if (stopping_ != 0 || (!died && (ending.code == 0 || first().ended))) return;
   plan_.say(fmt::format("a process on {} {}", other.slot.host, text_of(ending)));
   if (first().ended) return;
   if (plan_.elastic && step_ > 0) {
@@ -167,6 +167,7 @@ void Supervisor::other_ended(const Member& other, double now) {
 void Supervisor::replace_lost(double now) {
   if (missing_ == 0 || stopping_ != 0 || now < next_other_) return;
   const int missing = std::exchange(missing_, 0);
+  someone_died_ = false;  // the run has gone on
   if (quick_deaths_ >= kMostDeaths) {
     plan_.say(fmt::format("{} processes in a row were lost within {:.0f} s: none takes their place",
                           quick_deaths_, kQuickDeath));

@@ -39,6 +39,7 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=1
 MpiDefault=none
 ReturnToService=2
 SlurmdTimeout=4
+MessageTimeout=3
 KillWait=10
 SwitchType=switch/none
 PreemptType=preempt/partition_prio

@@ -133,8 +133,10 @@ TEST_F(SupervisorTest, AHostThatIsFoundLostAfterTheRunHasEndedIsADeathAndNoFailu
   start_of_run(1);
   engine_.ends(0, 1);  // it has noticed before the engine
   advance(3);
-  engine_.ends(1, 255, true);
-  start_of_run(50);
+  engine_.ends(1, 0, true);  // as srun says it
+  engine_.ends(start_of_run(50), 0, true);
+  end_all(1);
+  start_of_run(90);
   EXPECT_TRUE(said("a process on b is lost with its host")) << said_;
   EXPECT_FALSE(said("(restart ")) << said_;
 }
@@ -217,8 +219,9 @@ TEST_F(SupervisorTest, AnElasticRunGetsAnotherProcessOnAnotherHost) {
   EXPECT_EQ(engine_.one(2).slot.host, "c");
   EXPECT_EQ(engine_.one(2).words, (std::vector<std::string>{"work", "10.0.0.1:4711"}));
   EXPECT_FALSE(engine_.one(0).stopped);
-  end_all(0);
-  EXPECT_EQ(advance(1), 0);
+  end_all(1);  // of another cause, long after
+  start_of_run(1);
+  EXPECT_TRUE(said("(restart 1 of 2)")) << said_;
 }
 
 TEST_F(SupervisorTest, AnElasticRunGoesOnWithoutAProcessThatIsLostAgainAndAgain) {
