@@ -192,8 +192,8 @@ Option Verb::option(const std::string& names, std::vector<int64_t>& values, cons
   return Option(*app_.add_option(names, values, help));
 }
 
-void Verb::flag(const std::string& names, bool& value, const std::string& help) {
-  app_.add_flag(names, value, help);
+Option Verb::flag(const std::string& names, bool& value, const std::string& help) {
+  return Option(*app_.add_flag(names, value, help));
 }
 
 void Verb::footer(const std::string& text) { app_.footer(text); }

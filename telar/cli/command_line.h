@@ -81,7 +81,7 @@ class Verb {
   Option option(const std::string& names, std::vector<int>& values, const std::string& help);
   Option option(const std::string& names, std::vector<int64_t>& values, const std::string& help);
   /// Sets `value` to true; a name with "!" before it ("!--no-steps") sets false.
-  void flag(const std::string& names, bool& value, const std::string& help);
+  Option flag(const std::string& names, bool& value, const std::string& help);
 
   /// Text at the end of the help: examples, exit codes.
   void footer(const std::string& text);

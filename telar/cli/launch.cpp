@@ -1,177 +1,265 @@
-#include "telar/cli/launch.h"
-
-#include <arpa/inet.h>
-#include <fmt/format.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <sstream>
 #include <thread>
 #include <utility>
 
+#include "telar/cli/options.h"
+#include "telar/cli/service.h"
+#include "telar/cli/verbs.h"
+#include "telar/comm/store/random_id.h"
 #include "telar/core/error.h"
-#include "telar/io/atomic_file.h"
-#include "telar/observe/stop_request.h"
+#include "telar/launch/engines.h"
+#include "telar/launch/supervisor.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/job_strategy.h"
+#include "telar/train/run_folder.h"
 
 namespace telar::cli {
 
 namespace {
 
-namespace fs = std::filesystem;
+constexpr StopRequest::Messages kLaunchStops = {
+    "stopping the run with a checkpoint; a second Ctrl-C quits at once, and the processes stop by themselves\n",
+    "quitting at once\n"};
+constexpr int kTerminated = 143;
 
-constexpr StopRequest::Messages kQuitting = {
-    nullptr, "quitting at once; temporary files of the woven script remain\n"};
-
-/// A file that is removed when the launch is over.
-class TemporaryScript {
- public:
-  TemporaryScript(const fs::path& script, const std::string& text)
-      : path_(script.parent_path() /
-              (script.stem().string() + ".woven-" + std::to_string(::getpid()) + ".py")) {
-    write_file(path_, text);
-  }
-  ~TemporaryScript() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  TemporaryScript(const TemporaryScript&) = delete;
-  TemporaryScript& operator=(const TemporaryScript&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
+struct LaunchArguments {
+  std::string job;
+  std::vector<std::string> overrides;
+  std::string on = "local";
+  std::string hosts;
+  std::string host_file;
+  std::string ssh = "ssh";
+  std::string program;
+  int processes = 0;  ///< 0: one on each place
+  int restarts = 3;
+  int nodes = 0;  ///< of a batch job of Slurm that is submitted; 0: not given
+  std::string partition;
+  std::string output;
+  std::string summary;
+  bool resume = false;
+  bool quiet = false;
+  SecurityArguments security;
 };
 
-pid_t start(std::vector<std::string> words, const std::string& variable = {}) {
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+std::unique_ptr<LaunchEngine> engine_of(const LaunchArguments& arguments) {
+  if (arguments.on == "slurm") return slurm_engine();
+  if (arguments.on == "local") {
+    if (arguments.processes == 0) throw user_error("--on local: say with --processes how many there will be");
+    return local_engine(arguments.processes);
+  }
+  if (arguments.hosts.empty() == arguments.host_file.empty())
+    throw user_error("--on ssh: name the hosts with --hosts node1,node2:4, or with --host-file FILE");
+  const std::vector<std::string> ssh = words_of(arguments.ssh);
+  if (ssh.empty()) throw user_error("--ssh: it names no program");
+  return ssh_engine(
+      arguments.hosts.empty() ? slots_of_host_file(arguments.host_file) : slots_of_hosts(arguments.hosts),
+      ssh);
+}
+
+/// Of the batch job in which this process runs: empty outside of Slurm.
+std::string slurm_variable(const LaunchArguments& arguments, const char* name) {
+  const char* value =
+      arguments.on == "slurm" ? std::getenv(name) : nullptr;  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  return value == nullptr ? "" : value;
+}
+
+/// What all starts of the run have in common.
+class LaunchedRun {
+ public:
+  LaunchedRun(const LaunchArguments& arguments, const std::vector<LaunchSlot>& slots)
+      : arguments_(arguments), security_(security_of(arguments.security)), job_(read()) {
+    processes_ = arguments.processes > 0 ? arguments.processes : static_cast<int>(slots.size());
+    const auto is_near = [](const LaunchSlot& slot) { return Address{slot.address, 1}.loopback(); };
+    near_ = !slots.empty() && is_near(slots.front());
+    if (near_ && !std::ranges::all_of(slots, is_near))
+      throw user_error(
+          "{} is this host's name for itself, which other hosts cannot reach: name the host as others do",
+          slots.front().address);
+    if (security_.token.empty()) security_.token = fmt::format("{:016x}{:016x}", random_id(), random_id());
+    check_listening(listening(), security_);
+    program_ = arguments.program.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
+                                         : arguments.program;
+    requeued_ = slurm_variable(arguments, "SLURM_RESTART_COUNT");
+  }
+
+  int processes() const { return processes_; }
+  bool elastic() const { return job_.strategy.min_workers > 0; }
+  bool resume() const { return arguments_.resume || !requeued_.empty(); }
+
+  LaunchCommand first(int processes, bool resume) {
+    LaunchCommand command = telar("train");
+    command.words.push_back(arguments_.job);
+    for (const std::string& one : arguments_.overrides)
+      command.words.insert(command.words.end(), {"--set", one});
+    command.words.insert(command.words.end(), {"--output", folder()});
+    if (processes > 1)
+      command.words.insert(command.words.end(),
+                           {"--workers", std::to_string(processes), "--coordinate", listening()});
+    if (!arguments_.summary.empty())
+      command.words.insert(command.words.end(), {"--summary", arguments_.summary});
+    if (resume) command.words.push_back("--resume");
+    if (arguments_.quiet) command.words.push_back("--quiet");
+    return command;
+  }
+  LaunchCommand other(const std::string& address) const {
+    LaunchCommand command = telar("work");
+    command.words.insert(command.words.end(), {"--join", address});
+    return command;
+  }
+
+ private:
+  Job read() const {
+    const std::filesystem::path path = arguments_.job;
+    if (!std::filesystem::exists(path) || arguments_.job == "-")
+      throw user_error("{}: there is no such file or folder here; the first process reads it, too",
+                       arguments_.job);
+    const bool run_folder = std::filesystem::is_regular_file(path / "job.yaml");
+    Job job = read_job(run_folder ? path / "job.yaml" : path, arguments_.overrides);
+    if (run_folder) job.output.folder = path.string();
+    if (!arguments_.output.empty()) job.output.folder = arguments_.output;
+    if (uses_servers(job))
+      throw user_error(
+          "telar launch starts processes in lockstep; strategy '{}' has parameter servers, which telar train starts on this host, and telar serve on others",
+          job.strategy.name);
+    return job;
+  }
+  /// The run's folder, the same at every start. A job that Slurm queues again finds its own.
+  const std::string& folder() {
+    std::string& folder = job_.output.folder;
+    const std::string id = slurm_variable(arguments_, "SLURM_JOB_ID");
+    if (folder.empty())
+      folder = id.empty() ? claim_run_folder(job_.name).string() : fmt::format("runs/{}-{}", job_.name, id);
+    return folder;
+  }
+  std::string listening() const { return near_ ? "127.0.0.1:0" : "0.0.0.0:0"; }
+
+  LaunchCommand telar(const std::string& verb) const {
+    LaunchCommand command{{program_, verb, "--supervised"}, {{"TELAR_TOKEN", security_.token}}};
+    if (!security_.certificates.empty())
+      command.words.insert(command.words.end(), {"--certificates", security_.certificates});
+    if (security_.insecure_network) command.words.push_back("--insecure-network");
+    return command;
+  }
+
+  const LaunchArguments& arguments_;
+  Security security_;
+  Job job_;
+  int processes_ = 1;
+  bool near_ = false;
+  std::string program_;
+  std::string requeued_;
+};
+
+/// The words of this command line, for the same program on a node of Slurm.
+std::vector<std::string> own_command() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  words.at(0) = std::filesystem::read_symlink("/proc/self/exe").string();
+  return words;
+}
+
+/// Continues as another program.
+[[noreturn]] void become(std::vector<std::string> words) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  std::string own = variable;
-  std::vector<char*> environment;
-  for (char** one = ::environ; *one != nullptr; ++one) environment.push_back(*one);
-  if (!own.empty()) environment.insert(environment.begin(), own.data());
-  environment.push_back(nullptr);
-  pid_t child = 0;
-  const int failure =
-      ::posix_spawnp(&child, pointers[0], nullptr, nullptr, pointers.data(), environment.data());
-  if (failure != 0) {
-    throw user_error(
-        "{} cannot be started ({}); install it, or write the woven script with --output and start it yourself",
-        words[0],
-        std::strerror(failure));  // NOLINT(concurrency-mt-unsafe): one thread
-  }
-  return child;
+  ::execvp(pointers[0], pointers.data());
+  throw user_error("{} cannot be started ({}): is this a host of a Slurm cluster?", words[0],
+                   std::strerror(errno));  // NOLINT(concurrency-mt-unsafe): one thread
 }
 
-int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
-
-/// Waits until one of the processes has ended, removes it from the list, and returns its status. A signal to
-/// stop is passed on, except Ctrl-C, which the terminal sends to all of them. So this process outlives them
-/// and can remove its temporary files.
-int wait_for_next(std::vector<pid_t>& running, const StopRequest& stop) {
-  for (bool passed_on = false;;) {
-    for (const pid_t process : running) {
-      int status = 0;
-      if (::waitpid(process, &status, WNOHANG) == 0) continue;
-      std::erase(running, process);
-      return status;
-    }
-    if (stop.requested() && stop.signal_number() != SIGINT && !std::exchange(passed_on, true)) {
-      for (const pid_t process : running) ::kill(process, stop.signal_number());
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-}
-
-/// Different ports of this host that are currently free.
-std::vector<int> free_ports(int count) {
-  std::vector<int> sockets;
-  std::vector<int> ports;
-  for (int i = 0; i < count; ++i) {
-    sockets.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* any = reinterpret_cast<sockaddr*>(&address);
-    if (::bind(sockets.back(), any, size) != 0 || ::getsockname(sockets.back(), any, &size) != 0)
-      throw run_error("this host has no free port");
-    ports.push_back(ntohs(address.sin_port));
-  }
-  for (const int socket : sockets) ::close(socket);
-  return ports;
-}
-
-/// The workers of tf.distribute: each process gets the addresses of all in TF_CONFIG.
-int launch_workers(const std::vector<std::string>& words, int processes, const StopRequest& stop) {
-  std::string workers;
-  for (const int port : free_ports(processes))
-    workers += fmt::format("{}\"127.0.0.1:{}\"", workers.empty() ? "" : ", ", port);
-  std::vector<pid_t> running;
-  for (int worker = 0; worker < processes; ++worker) {
-    running.push_back(start(
-        words,
-        fmt::format(
-            "TF_CONFIG={{\"cluster\": {{\"worker\": [{}]}}, \"task\": {{\"type\": \"worker\", \"index\": {}}}}}",
-            workers, worker)));
-  }
+int launch(const LaunchArguments& arguments) {
+  if (arguments.nodes > 0 && arguments.on != "slurm") throw user_error("--nodes is for --on slurm");
+  if (arguments.nodes > 0 && slurm_variable(arguments, "SLURM_JOB_ID").empty())
+    become(slurm_submission(own_command(), arguments.nodes, arguments.partition));
+  const std::unique_ptr<LaunchEngine> engine = engine_of(arguments);
+  LaunchedRun run(arguments, engine->slots());
+  const auto say = [](const std::string& text) { std::cerr << "launch: " << text << std::endl; };
+  Supervisor supervisor(*engine, {.processes = run.processes(),
+                                  .elastic = run.elastic(),
+                                  .restarts = arguments.restarts,
+                                  .resume = run.resume(),
+                                  .first = [&](const LaunchSlot&, int processes,
+                                               bool resume) { return run.first(processes, resume); },
+                                  .other = [&](const std::string& address) { return run.other(address); },
+                                  .say = say,
+                                  .show = [](const std::string& line) { std::cout << line << std::endl; }});
   int code = 0;
-  while (!running.empty()) {
-    const int status = wait_for_next(running, stop);
-    if (code != 0 || code_of(status) == 0) continue;
-    // The others would wait for the failed one.
-    code = code_of(status);
-    for (const pid_t other : running) ::kill(other, SIGTERM);
+  {
+    const StopRequest stop(kLaunchStops);
+    const auto start = std::chrono::steady_clock::now();
+    for (std::optional<int> over; !over; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+      if (stop.requested()) supervisor.stop(stop.signal_number());
+      const std::chrono::duration<double> now = std::chrono::steady_clock::now() - start;
+      over = supervisor.advance(now.count());
+      code = over.value_or(0);
+    }
   }
+  if (code == kTerminated && arguments.on == "slurm" && requeue_slurm_job())
+    say("Slurm queues the job again; it continues from its checkpoint");
   return code;
 }
 
 }  // namespace
 
-int launch(const Launch& what) {
-  const std::string count = std::to_string(what.processes);
-  std::vector<std::string> words = {"python3"};
-  if (what.target == "horovod") words = {"horovodrun", "-np", count, "python3"};
-  if (what.target == "ddp") {
-    // PyTorch 1.13 under Python 3.11 fails on its own defaults of the last two options, because iterating
-    // their IntFlag no longer yields zero. Given for a process that does not exist, they change nothing.
-    const std::string none = count + ":1";
-    words = {"python3",
-             "-m",
-             "torch.distributed.run",
-             "--standalone",
-             "--nproc_per_node",
-             count,
-             "--tee",
-             none,
-             "--redirects",
-             none};
-  }
-  words.push_back(what.script.string());
-  words.insert(words.end(), what.arguments.begin(), what.arguments.end());
-  if (what.target == "tf-distribute" && what.processes > 1) {
-    const StopRequest stop(kQuitting);
-    return launch_workers(words, what.processes, stop);
-  }
-  return run_program(words);
-}
-
-int run_program(const std::vector<std::string>& words) {
-  const StopRequest stop(kQuitting);
-  std::vector<pid_t> running = {start(words)};
-  return code_of(wait_for_next(running, stop));
-}
-
-int launch_beside(const Launch& what, const std::string& woven) {
-  const TemporaryScript file(what.script, woven);
-  Launch own = what;
-  own.script = file.path();
-  return launch(own);
+void add_launch(Verb& program) {
+  auto arguments = std::make_shared<LaunchArguments>();
+  Verb verb = program.subverb("launch", "Trains a job on several hosts, and keeps it going");
+  verb.option("JOB", arguments->job, "A job file (docs/job.md), or the folder of a run to resume").required();
+  add_overrides(verb, arguments->overrides);
+  verb.option("--on", arguments->on,
+              "local: this host; ssh: hosts that ssh reaches; slurm: the nodes of this allocation")
+      .one_of({"local", "ssh", "slurm"})
+      .show_default();
+  verb.option("--processes", arguments->processes,
+              "Processes of the run; without it, one on each place of the hosts or for each task of Slurm")
+      .between(1, 10'000);
+  const Option hosts =
+      verb.option("--hosts", arguments->hosts, "Hosts for ssh, as in node1,node2:4 (four places)");
+  verb.option("--host-file", arguments->host_file, "The same in a file of OpenMPI, MPICH or PBS")
+      .excludes(hosts);
+  verb.option("--ssh", arguments->ssh, "The program ssh with its options").show_default();
+  const Option nodes = verb.option("--nodes", arguments->nodes,
+                                   "Submits this command to Slurm, as a batch job of so many nodes")
+                           .between(1, 10'000);
+  verb.option("--partition", arguments->partition, "Slurm's partition for it").needs(nodes);
+  verb.option("--program", arguments->program,
+              "The path of telar on the hosts; without it, that of this program");
+  verb.option("--restarts", arguments->restarts, "How often a run that has failed is started again")
+      .show_default()
+      .between(0, 1000);
+  verb.option("--output", arguments->output, "Run folder; without it, a new folder runs/NAME-N");
+  verb.option("--summary", arguments->summary, "Write the result as JSON to this file");
+  verb.flag("--resume", arguments->resume, "Resume from the run's newest checkpoint");
+  add_security(verb, arguments->security);
+  verb.flag("--quiet", arguments->quiet, "Print only errors, and what happens to processes");
+  verb.footer(
+      "Examples:\n"
+      "  telar launch JOB --processes 4\n"
+      "  telar launch JOB --on ssh --hosts node1,node2 --certificates certs\n"
+      "  telar launch JOB --on slurm --nodes 4 --certificates certs\n"
+      "A process that is killed is replaced (strategy.min_workers), or the run continues from its checkpoint.\n"
+      "Exit codes: those of telar train.");
+  verb.action([arguments] { return launch(*arguments); });
 }
 
 }  // namespace telar::cli

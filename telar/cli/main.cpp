@@ -19,6 +19,7 @@ int run(int argc, char** argv) {
       "Run telar VERB --help for details of a verb.");
   telar::cli::add_init(program);
   telar::cli::add_train(program);
+  telar::cli::add_launch(program);
   telar::cli::add_evaluate(program);
   telar::cli::add_predict(program);
   telar::cli::add_devices(program);

@@ -1,7 +1,10 @@
 #include "telar/cli/service.h"
 
+#include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 
@@ -35,6 +38,25 @@ Security security_of(const SecurityArguments& arguments) {
                      arguments.token_file);
   return security;
 }
+
+void add_supervised(Verb& verb, bool& supervised) {
+  verb.flag("--supervised", supervised, "End with the standard input, and say what telar launch needs")
+      .hidden();
+}
+
+EndsWithInput::EndsWithInput()
+    : thread_([](const std::stop_token& over) {
+        constexpr int kLook = 50;             // milliseconds
+        constexpr int kLooksBetween = 6'000;  // 5 minutes
+        std::array<char, 256> ignored{};
+        pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+        while (::poll(&input, 1, kLook) == 0 || ::read(STDIN_FILENO, ignored.data(), ignored.size()) > 0)
+          if (over.stop_requested()) return;
+        for (int look = 0; !over.stop_requested(); ++look) {
+          if (look % kLooksBetween == 0) ::kill(::getpid(), SIGTERM);
+          std::this_thread::sleep_for(std::chrono::milliseconds(kLook));
+        }
+      }) {}
 
 ServiceEnd::ServiceEnd(int64_t parent, StopRequest::Messages messages)
     : stop_(messages), thread_([this, parent](const std::stop_token& over) {

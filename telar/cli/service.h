@@ -23,6 +23,20 @@ void add_security(Verb& verb, SecurityArguments& arguments);
 /// Throws Error (user) if the file cannot be read or contains no token.
 Security security_of(const SecurityArguments& arguments);
 
+/// The hidden option --supervised of a verb whose processes `telar launch` starts
+/// (telar/launch/supervisor.h).
+void add_supervised(Verb& verb, bool& supervised);
+
+/// Sends this process SIGTERM when its standard input ends, as it does when the process at its other end has
+/// ended, on whatever host that is; and again after 5 minutes, which ends it at once.
+class EndsWithInput {
+ public:
+  EndsWithInput();
+
+ private:
+  std::jthread thread_;
+};
+
 /// Ends a service at Ctrl-C, SIGTERM or SIGHUP, or when the process that started it (`parent`, 0: none) has
 /// ended.
 class ServiceEnd {

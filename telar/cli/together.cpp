@@ -17,7 +17,8 @@
 #include "telar/comm/peers/peer_links.h"
 #include "telar/comm/store/random_id.h"
 #include "telar/core/error.h"
-#include "telar/io/atomic_file.h"
+#include "telar/core/memory_limit.h"
+#include "telar/observe/process.h"
 #include "telar/train/local_processes.h"
 
 namespace telar::cli {
@@ -65,10 +66,7 @@ class PeerGroup::Impl {
     PeerMeeting meeting(
         here ? "127.0.0.1:0" : start.coordinate, static_cast<int>(start.workers), start.description,
         {.purpose = kTrainPurpose, .security = security, .stop = {}, .say = here ? nullptr : start.say});
-    if (!start.address_file.empty()) write_file(start.address_file, meeting.address() + "\n");
-    if (!here && start.say)
-      start.say(fmt::format("waiting for {} other process{}: telar work --join {}", start.workers - 1,
-                            start.workers == 2 ? "" : "es", meeting.address()));
+    if (!here) start.listens(meeting.address());
     for (int64_t rank = 1; here && rank < start.workers; ++rank)
       children_.start(worker_process(rank, meeting.address(), security, start.min_workers > 0));
     auto links = meeting.wait([&] {
@@ -103,8 +101,13 @@ ElasticProcesses* PeerGroup::elastic() { return impl_->elastic(); }
 int run_together(Processes* processes, const std::function<int()>& work, OthersFailures failures) {
   if (processes == nullptr) return work();
   const auto end = [=](const std::exception& error) {
-    const bool of_another = processes->rank() > 0 && failures == OthersFailures::silent && processes->lost();
-    const int code = of_another ? exit_code(error) : report(error);
+    const int rank = processes->rank();
+    const bool of_another = rank > 0 && failures == OthersFailures::silent && processes->lost();
+    const int code =
+        of_another  ? exit_code(error)
+        : rank == 0 ? report(error)
+                    : report(Error(as_error(error).kind(), fmt::format("rank {} on {}: {}", rank, host_name(),
+                                                                       as_error(error).what())));
     processes->abort(code, error.what());
     return code;
   };

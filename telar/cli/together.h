@@ -20,10 +20,10 @@ inline constexpr char kTrainPurpose[] = "telar train";
 
 /// How a run gets processes without MPI.
 struct PeerStart {
-  int64_t workers = 2;       ///< processes, with this one
-  int64_t min_workers = 0;   ///< strategy.min_workers
-  std::string coordinate;    ///< HOST:PORT where the others join; empty: they are started here
-  std::string address_file;  ///< where the address of this process is written; may be empty
+  int64_t workers = 2;      ///< processes, with this one
+  int64_t min_workers = 0;  ///< strategy.min_workers
+  std::string coordinate;   ///< HOST:PORT where the others join; empty: they are started here
+  std::function<void(const std::string& address)> listens;  ///< told where they join, HOST:PORT
   Security security;
   std::string description;  ///< for the others (join_peers)
   std::function<bool()> stop_requested;

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "telar/cli/fold_results.h"
 #include "telar/cli/options.h"
@@ -15,6 +16,8 @@
 #include "telar/data/source.h"
 #include "telar/io/atomic_file.h"
 #include "telar/io/disk.h"
+#include "telar/launch/supervisor.h"
+#include "telar/observe/process.h"
 #include "telar/observe/progress.h"
 #include "telar/observe/stop_request.h"
 #include "telar/train/job_changes.h"
@@ -24,6 +27,7 @@
 #include "telar/train/run.h"
 #include "telar/train/run_folder.h"
 #include "telar/train/shared_task.h"
+#include "telar/train/training_observer.h"
 
 namespace telar::cli {
 
@@ -47,6 +51,7 @@ struct TrainArguments {
   std::string metrics;
   SecurityArguments security;
   bool resume = false;
+  bool supervised = false;
   bool accept_changed_data = false;
   bool check = false;
   bool quiet = false;
@@ -175,6 +180,17 @@ std::string summary_text(const RunSummary& summary) {
   return {bytes.begin(), bytes.end()};
 }
 
+/// Tells the supervisor which step is the first.
+class FirstStepLine final : public TrainingObserver {
+ public:
+  void step_done(const StepReport& /*report*/, const TrainingState& state) override {
+    if (!std::exchange(said_, true)) std::cout << kStepLine << state.step << std::endl;
+  }
+
+ private:
+  bool said_ = false;
+};
+
 int train(const Job& job, const TrainArguments& arguments, bool profile, Processes* processes,
           ElasticProcesses* elastic = nullptr) {
   const bool quiet = arguments.quiet || (processes != nullptr && processes->rank() > 0);
@@ -198,6 +214,8 @@ int train(const Job& job, const TrainArguments& arguments, bool profile, Process
   options.processes = processes;
   options.elastic = elastic;
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();
+  FirstStepLine first_step;
+  if (arguments.supervised) options.observer = &first_step;
   if (uses_servers(job)) options.coordinate = arguments.coordinate;
   options.metrics = arguments.metrics;
   options.security = security_of(arguments.security);
@@ -234,6 +252,20 @@ void require_enough(const Job& job, const TrainArguments& arguments, const Proce
                      workers == 1 ? "" : "es");
 }
 
+/// Says where the other processes join. 0.0.0.0 is an address of no host.
+void say_address(const TrainArguments& arguments, const std::string& address) {
+  if (!arguments.address_file.empty()) write_file(arguments.address_file, address + "\n");
+  if (arguments.supervised) {
+    std::cout << kAddressLine << address << std::endl;
+  } else if (!arguments.quiet) {
+    Address joined = Address::parse(address);
+    if (joined.host == "0.0.0.0" || joined.host == "::") joined.host = host_name();
+    std::cout << fmt::format("waiting for {} other process{}: telar work --join {}", arguments.workers - 1,
+                             arguments.workers == 2 ? "" : "es", joined.text())
+              << std::endl;
+  }
+}
+
 /// The processes of a strategy in lockstep, without MPI; null: this one alone.
 std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& arguments, bool profile,
                                     const Processes* started) {
@@ -262,17 +294,18 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
                   .check = arguments.check};
   if (profile) task.profile_steps = arguments.profile.steps;
   const StopRequest stop({nullptr, nullptr});
-  return std::make_unique<PeerGroup>(PeerStart{.workers = arguments.workers,
-                                               .min_workers = job.strategy.min_workers,
-                                               .coordinate = arguments.coordinate,
-                                               .address_file = arguments.address_file,
-                                               .security = security_of(arguments.security),
-                                               .description = to_json(task),
-                                               .stop_requested = [&stop] { return stop.requested(); },
-                                               .say =
-                                                   [quiet = arguments.quiet](const std::string& text) {
-                                                     if (!quiet) std::cout << text << std::endl;
-                                                   }});
+  return std::make_unique<PeerGroup>(
+      PeerStart{.workers = arguments.workers,
+                .min_workers = job.strategy.min_workers,
+                .coordinate = arguments.coordinate,
+                .listens = [&arguments](const std::string& address) { say_address(arguments, address); },
+                .security = security_of(arguments.security),
+                .description = to_json(task),
+                .stop_requested = [&stop] { return stop.requested(); },
+                .say =
+                    [quiet = arguments.quiet](const std::string& text) {
+                      if (!quiet) std::cout << text << std::endl;
+                    }});
 }
 
 /// Throws Error (user) if a fold was trained with another job than the first one, as after --resume with a
@@ -342,6 +375,8 @@ int train_folds(const Job& job, const TrainArguments& arguments, const Processes
 }
 
 int train(const TrainArguments& arguments, bool profile) {
+  std::optional<EndsWithInput> ends_with_input;
+  if (arguments.supervised) ends_with_input.emplace();
   const std::unique_ptr<Processes> started = join_together();
   std::unique_ptr<PeerGroup> peers;
   std::optional<Job> job;
@@ -377,6 +412,7 @@ void add_train(Verb& program) {
   verb.option(
       "--metrics", arguments->metrics,
       "HOST:PORT where Prometheus reads loss, rates, lag and workers while it trains (docs/stream.md)");
+  add_supervised(verb, arguments->supervised);
   add_security(verb, arguments->security);
   verb.flag("--resume", arguments->resume, "Resume from the run's newest checkpoint");
   verb.flag("--accept-changed-data", arguments->accept_changed_data,

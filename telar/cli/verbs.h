@@ -11,6 +11,7 @@ void add_evaluate(Verb& program);
 void add_predict(Verb& program);
 void add_devices(Verb& program);
 void add_show(Verb& program);
+void add_launch(Verb& program);
 void add_serve(Verb& program);
 void add_work(Verb& program);
 void add_weave(Verb& program);

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <memory>
 
-#include "telar/cli/launch.h"
 #include "telar/cli/verbs.h"
+#include "telar/cli/weave_launch.h"
 #include "telar/cli/weave_project.h"
 #include "telar/cli/weave_strategy.h"
 #include "telar/cli/weave_verify.h"

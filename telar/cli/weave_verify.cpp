@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "telar/cli/launch.h"
 #include "telar/cli/verify_harness.h"
+#include "telar/cli/weave_launch.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 

@@ -29,11 +29,14 @@ struct WorkArguments {
   std::vector<std::string> overrides;
   double wait = 60;
   int64_t follow = 0;
+  bool supervised = false;
   SecurityArguments security;
 };
 
 int work(const WorkArguments& arguments) {
   ServiceEnd end(arguments.follow, kWorkStops);
+  std::optional<EndsWithInput> ends_with_input;
+  if (arguments.supervised) ends_with_input.emplace();
   ServiceLog log(STDOUT_FILENO);
   WorkOptions options;
   options.coordinator = arguments.join;
@@ -75,7 +78,7 @@ int work(const WorkArguments& arguments) {
             return end.token().stop_requested() && end.signal_number() == 0 ? SIGTERM : end.signal_number();
           });
         },
-        arguments.follow != 0 ? OthersFailures::silent : OthersFailures::reported));
+        arguments.follow != 0 || arguments.supervised ? OthersFailures::silent : OthersFailures::reported));
   }
   try {
     telar::work(options);
@@ -99,6 +102,7 @@ void add_work(Verb& program) {
       .show_default()
       .between(0.0, 1e6);
   verb.option("--follow", arguments->follow, "End when this process ends").hidden();
+  add_supervised(verb, arguments->supervised);
   add_security(verb, arguments->security);
   verb.footer(
       "Examples:\n"

@@ -28,7 +28,11 @@ int start_child(const ChildStart& what) {
   };
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (what.input >= 0)
+    posix_spawn_file_actions_adddup2(&files, what.input, STDIN_FILENO);
+  else
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (what.output >= 0) posix_spawn_file_actions_adddup2(&files, what.output, STDOUT_FILENO);
   if (!what.log.empty()) {
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, what.log.c_str(),
                                      O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);

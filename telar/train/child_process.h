@@ -14,6 +14,8 @@ struct ChildStart {
   std::vector<std::string> words;                  ///< the program and its arguments
   std::map<std::string, std::string> environment;  ///< in addition to this process's environment
   std::filesystem::path log;  ///< its output is appended here; empty: it goes where this process's own goes
+  int input = -1;             ///< an open file that becomes its standard input; -1: it has none
+  int output = -1;            ///< an open file that becomes its standard output if `log` is empty; -1: none
   std::function<bool(int code)> may_leave =
       {};  ///< whether it is not restarted if it ends with this exit code
   /// Called when it ends, from any thread, for what LocalProcesses::check() then says about it: why nothing
@@ -21,8 +23,8 @@ struct ChildStart {
   std::function<std::string()> irreplaceable = {};
 };
 
-/// Starts a process without standard input, in its own process group, so that Ctrl-C reaches only its parent.
-/// Returns its process id. Throws Error (run) if it cannot be started.
+/// Starts a process, without standard input unless `input` is given, in its own process group, so that Ctrl-C
+/// reaches only its parent. Returns its process id. Throws Error (run) if it cannot be started.
 int start_child(const ChildStart& what);
 
 /// Describes a status from waitpid(): "has ended with exit code 2", "was killed by signal 9".

@@ -290,6 +290,7 @@ class Run {
     EnergyObserver energy;
     std::vector<TrainingObserver*> observers = {&accepted, &energy, &last, &log, &checkpoints};
     if (stream) observers.push_back(&*stream);
+    if (options_.observer != nullptr) observers.push_back(options_.observer);
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)
       observers.insert(observers.begin(),

@@ -16,6 +16,7 @@
 #include "telar/train/run_losses.h"
 #include "telar/train/run_profile.h"
 #include "telar/train/trainer.h"
+#include "telar/train/training_observer.h"
 
 namespace telar {
 
@@ -88,6 +89,7 @@ struct RunOptions {
   std::function<void(const std::string&)> say;   ///< receives progress messages; may be empty
   std::function<void(const std::string&)> warn;  ///< receives warnings; may be empty
   Progress* progress = nullptr;
+  TrainingObserver* observer = nullptr;  ///< told of the training in rank 0, too; may be null
   std::string metrics;  ///< HOST:PORT where Prometheus reads the state of the training; empty: nowhere
   Processes* processes =
       nullptr;  ///< those that train together; null: this one alone. Only rank 0 writes files and messages

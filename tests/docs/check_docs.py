@@ -39,7 +39,7 @@ MISSING_HERE = re.compile(
     r"there is no such (file|folder)$|No such file or directory$|no GPU: |no broker at |telar-cuda is missing|this build has no MPI", re.MULTILINE)
 # Options of mpirun, Slurm, podman and torchrun, and of scripts to weave.
 OF_OTHERS = {"--bind-to", "--hostfile", "--mca", "--cpus-per-task", "--gpus-per-task", "--mpi", "--build-arg",
-             "--redirects", "--tee", "--device"}
+             "--no-kill", "--ntasks-per-node", "--requeue", "--signal", "--redirects", "--tee", "--device"}
 PLACEHOLDER = re.compile(r"[A-Z]+|\[?…\]?")
 
 

@@ -95,6 +95,10 @@ class Hosts:
                    "peer", "name", port, "netns", switch)
                 do("ip", "-n", host, "addr", "add", f"{address}/24", "dev", "eth0")
                 do("ip", "-n", switch, "link", "set", port, "master", "bridge")
+                # Where Docker runs, each host has this bridge, and all have the same address.
+                do("ip", "-n", host, "link", "add", "docker0", "type", "bridge")
+                do("ip", "-n", host, "addr", "add", "172.17.0.1/16", "dev", "docker0")
+                do("ip", "-n", host, "link", "set", "docker0", "up")
                 for where, device in ((host, "lo"), (host, "eth0"), (switch, port)):
                     do("ip", "-n", where, "link", "set", device, "up")
                 for where, device in ((host, "eth0"), (switch, port)) if name not in self.unlimited else ():

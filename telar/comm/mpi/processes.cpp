@@ -28,6 +28,16 @@ bool started_by_mpi() {
       });
 }
 
+/// Bridges of containers and virtual machines have the same address on every host, so a connection to it ends
+/// at its own host. What the user has chosen stays.
+void exclude_bridges() {
+  constexpr char kExclude[] = "OMPI_MCA_btl_tcp_if_exclude";
+  // NOLINTBEGIN(concurrency-mt-unsafe): one thread
+  if (std::getenv("OMPI_MCA_btl_tcp_if_include") == nullptr)
+    ::setenv(kExclude, "127.0.0.1/8,sppp,docker0,podman0,virbr0", 0);
+  // NOLINTEND(concurrency-mt-unsafe)
+}
+
 /// Calls `late` if it exists for longer than the start of all processes may take.
 class StartGuard {
  public:
@@ -39,7 +49,7 @@ class StartGuard {
           never.wait_for(lock, stop, kPatience, [] { return false; });
           if (stop.stop_requested() || !late) return;
           late(run_error(
-              "the processes of this run have not found each other for {} s: one of them was not started, was stopped, or its host cannot be reached",
+              "the processes of this run have not found each other for {} s: one of them was not started, was stopped, or its host cannot be reached; if several hosts have a network interface with one address, name another one: mpirun --mca btl_tcp_if_include eth0",
               kPatience.count()));
         }) {}
 
@@ -54,6 +64,7 @@ bool can_join_processes() { return true; }
 
 std::unique_ptr<Processes> join_processes(std::function<void(const Error&)> late) {
   if (started_by_mpi()) {
+    exclude_bridges();
     const StartGuard guard(std::move(late));
     int given = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given);

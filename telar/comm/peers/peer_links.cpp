@@ -37,6 +37,18 @@ constexpr auto kTick = 100ms;
 /// A process leaves when its own part is done; what the others still do without it has this time to end.
 constexpr auto kFarewell = 2s;
 
+/// Rank 0 is where this process has found it, and so is the host of those that rank 0 reaches by the
+/// loopback: many hosts call themselves 127.0.1.1.
+void name_as_seen_from_here(peers::Introduction& introduction, const std::string& meeting) {
+  const Address found = Address::parse(meeting);
+  introduction.mutable_members(0)->set_address(meeting);
+  for (peers::Introduced& member : *introduction.mutable_members()) {
+    if (member.address().empty()) continue;
+    const Address told = Address::parse(member.address());
+    if (told.loopback()) member.set_address(Address{found.host, told.port}.text());
+  }
+}
+
 std::string text_of(const grpc::ServerContext& context, const char* key) {
   const auto found = context.client_metadata().find(key);
   if (found == context.client_metadata().end()) return {};
@@ -479,8 +491,7 @@ std::optional<JoinedPeers> join_peers(const std::string& address, int processes,
     if (status.ok()) {
       if (introduction.over()) return JoinedPeers{};
       require_introduced(introduction);
-      // Rank 0 is where this process has found it.
-      introduction.mutable_members(0)->set_address(address);
+      name_as_seen_from_here(introduction, address);
       std::string description = introduction.description();
       try {
         return JoinedPeers{std::make_unique<PeerLinks>(introduction, std::move(server), options, nullptr),

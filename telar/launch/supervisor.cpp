@@ -1,0 +1,241 @@
+#include "telar/launch/supervisor.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "telar/comm/network.h"
+#include "telar/core/error.h"
+
+namespace telar {
+
+namespace {
+
+constexpr int kMostDeaths = 5;
+constexpr double kQuickDeath = 10;       // seconds
+constexpr double kGrace = 5;             // for the others to end by themselves when the first has ended
+constexpr double kNoticesLoss = 60;      // for the first to end when another one has; it notices within 26 s
+constexpr double kSavesWithin = 300;     // for what is asked to end
+constexpr double kPauseOfAnother = 0.2;  // before a process takes the place of a lost one
+constexpr double kLongestPause = 30;     // before a run is started again
+
+constexpr int kFailed = 1;
+constexpr int kSignals = 128;
+
+bool is_stopped(int code) {
+  return code == kSignals + SIGHUP || code == kSignals + SIGINT || code == kSignals + SIGTERM;
+}
+
+bool is_dead(const LaunchEnding& ending) {
+  return ending.host_lost || (ending.code > kSignals && !is_stopped(ending.code));
+}
+
+/// Repeating the same would fail again: a wrong job or option (2), a program that is not there (126, 127).
+bool is_wrong(const LaunchEnding& ending) {
+  return !ending.host_lost && ending.code > kFailed && ending.code < kSignals;
+}
+
+std::string text_of(const LaunchEnding& ending) {
+  if (ending.host_lost) return "is lost with its host, or the host cannot be reached";
+  if (ending.code > kSignals) return fmt::format("was killed by signal {}", ending.code - kSignals);
+  return fmt::format("has ended with exit code {}", ending.code);
+}
+
+}  // namespace
+
+Supervisor::Supervisor(LaunchEngine& engine, LaunchPlan plan) : engine_(engine), plan_(std::move(plan)) {
+  if (const size_t slots = engine_.slots().size(); std::cmp_less(slots, plan_.processes))
+    throw user_error("the run is to have {} processes, but there {} for {} only", plan_.processes,
+                     slots == 1 ? "is a place" : "are places", slots);
+}
+
+std::optional<int> Supervisor::advance(double now) {
+  for (const LaunchEvent& event : engine_.poll()) take(event, now);
+  if (stopping_ != 0 && !std::exchange(stop_passed_on_, true)) {
+    if (next_start_) return kSignals + stopping_;  // nothing runs
+    first().stops_at = now;
+  }
+  if (next_start_ && now >= *next_start_) begin(now);
+  replace_lost(now);
+  end_those_due(now);
+  const bool runs = next_start_ || std::ranges::any_of(members_, [](const Member& m) { return !m.ended; });
+  return runs ? std::nullopt : decide(now);
+}
+
+std::vector<LaunchSlot> Supervisor::usable_slots() {
+  const std::vector<LaunchSlot> all = engine_.slots();
+  std::vector<LaunchSlot> usable;
+  std::ranges::copy_if(all, std::back_inserter(usable),
+                       [&](const LaunchSlot& slot) { return !lost_hosts_.contains(slot.host); });
+  if (!usable.empty()) return usable;
+  lost_hosts_.clear();
+  return all;
+}
+
+void Supervisor::begin(double now) {
+  next_start_.reset();
+  next_other_.reset();
+  members_.clear();
+  address_.clear();
+  missing_ = quick_deaths_ = others_code_ = 0;
+  step_ = 0;
+  someone_died_ = false;
+  slots_ = usable_slots();
+  if (slots_.empty()) throw run_error("there is no place where the run can go on");
+  processes_ = std::min(plan_.processes, static_cast<int>(slots_.size()));
+  if (processes_ < plan_.processes)
+    plan_.say(fmt::format("the run goes on with {} of {} processes: there are no other places", processes_,
+                          plan_.processes));
+  start(slots_[0], plan_.first(slots_[0], processes_, plan_.resume), now);
+  plan_.resume = true;
+}
+
+void Supervisor::start(const LaunchSlot& slot, const LaunchCommand& command, double now) {
+  members_.push_back({.process = engine_.start(slot, command), .slot = slot, .started = now});
+}
+
+void Supervisor::start_others(double now) {
+  for (int other = 1; other < processes_; ++other)
+    start(slots_[static_cast<size_t>(other)], plan_.other(address_), now);
+}
+
+void Supervisor::take(const LaunchEvent& event, double now) {
+  const auto found = std::ranges::find(members_, event.process, &Member::process);
+  if (found == members_.end()) return;
+  const bool leads = found == members_.begin();
+  if (!event.ended) {
+    if (leads) first_said(event.line, now);
+    return;
+  }
+  found->ended = event.ended;
+  if (event.ended->host_lost) lost_hosts_.insert(found->slot.host);
+  if (leads)
+    first_ended(now);
+  else
+    other_ended(*found, now);
+}
+
+void Supervisor::first_said(const std::string& line, double now) {
+  if (line.starts_with(kAddressLine)) {
+    // It says where it listens; a host's own name for itself may mean nothing to others.
+    const Address listens = Address::parse(line.substr(sizeof kAddressLine - 1));
+    address_ = Address{first().slot.address, listens.port}.text();
+    start_others(now);
+  } else if (line.starts_with(kStepLine)) {
+    const std::string_view digits = std::string_view(line).substr(sizeof kStepLine - 1);
+    std::from_chars(digits.data(), digits.data() + digits.size(), step_);
+  } else {
+    plan_.show(line);
+  }
+}
+
+void Supervisor::first_ended(double now) {
+  const LaunchEnding& ending = *first().ended;
+  if (is_dead(ending)) {
+    someone_died_ = true;
+    plan_.say(fmt::format("the first process, on {}, {}", first().slot.host, text_of(ending)));
+  }
+  missing_ = 0;
+  for (Member& member : members_)
+    if (!member.ended) member.stops_at = std::min(member.stops_at.value_or(now + kGrace), now + kGrace);
+}
+
+void Supervisor::other_ended(const Member& other, double now) {
+  const LaunchEnding& ending = *other.ended;
+  const bool died = is_dead(ending) && !other.killed;
+  someone_died_ |= died;
+  if (stopping_ != 0 || (!died && (ending.code == 0 || first().ended))) return;
+  plan_.say(fmt::format("a process on {} {}", other.slot.host, text_of(ending)));
+  if (first().ended) return;
+  if (plan_.elastic && step_ > 0) {
+    if (!died) return;  // it would fail again, and the run goes on without it
+    quick_deaths_ = now - other.started < kQuickDeath ? quick_deaths_ + 1 : 0;
+    ++missing_;
+    next_other_ = now + kPauseOfAnother * (1 + quick_deaths_);
+    return;
+  }
+  if (ending.code < kSignals) others_code_ = std::max(others_code_, ending.code);
+  // Before the first step, the first one may wait for it for ever; later it notices.
+  const double patience = step_ == 0 ? kGrace : kNoticesLoss;
+  first().stops_at = std::min(first().stops_at.value_or(now + patience), now + patience);
+}
+
+void Supervisor::replace_lost(double now) {
+  if (missing_ == 0 || stopping_ != 0 || now < next_other_) return;
+  const int missing = std::exchange(missing_, 0);
+  someone_died_ = false;  // the run has gone on
+  if (quick_deaths_ >= kMostDeaths) {
+    plan_.say(fmt::format("{} processes in a row were lost within {:.0f} s: none takes their place",
+                          quick_deaths_, kQuickDeath));
+    return;
+  }
+  std::vector<LaunchSlot> free = usable_slots();
+  for (const Member& member : members_) {
+    if (member.ended) continue;
+    const auto taken = std::ranges::find(free, member.slot.host, &LaunchSlot::host);
+    if (taken != free.end()) free.erase(taken);
+  }
+  for (int other = 0; other < missing; ++other) {
+    if (free.empty()) return plan_.say("the run goes on without it: there is no other place");
+    plan_.say(fmt::format("another process takes its place, on {}", free.front().host));
+    start(free.front(), plan_.other(address_), now);
+    free.erase(free.begin());
+  }
+}
+
+void Supervisor::end_those_due(double now) {
+  for (Member& member : members_) {
+    if (member.ended) continue;
+    if (member.stops_at && now >= *member.stops_at) {
+      member.stops_at.reset();
+      member.killed_at = now + kSavesWithin;
+      engine_.stop(member.process, false);
+    }
+    if (member.killed_at && now >= *member.killed_at) {
+      member.killed_at.reset();
+      member.killed = true;
+      plan_.say(fmt::format("the process on {} has not ended for {:.0f} s: it is killed", member.slot.host,
+                            kSavesWithin));
+      engine_.stop(member.process, true);
+    }
+  }
+}
+
+std::optional<int> Supervisor::decide(double now) {
+  const LaunchEnding ending = *first().ended;
+  if (ending.code == 0 && !ending.host_lost) return 0;
+  if (is_wrong(ending)) return ending.code;
+  if (stopping_ != 0) return ending.code == kFailed ? kFailed : kSignals + stopping_;
+  if (others_code_ > kFailed) return others_code_;
+  if (someone_died_) {
+    deaths_ = step_ > furthest_ ? 1 : deaths_ + 1;
+    furthest_ = std::max(furthest_, step_);
+    if (deaths_ >= kMostDeaths) {
+      plan_.say(fmt::format(
+          "{} times in a row a process was lost {}: the run ends", deaths_,
+          furthest_ == 0 ? "before the first step"
+                         : fmt::format("and the run went back to step {}, its last checkpoint; more of them "
+                                       "(output.checkpoint_minutes) let it get further",
+                                       furthest_ - 1)));
+      return kFailed;
+    }
+    again(now, std::min<double>(1 << (deaths_ - 1), kLongestPause), "");
+    return std::nullopt;
+  }
+  if (is_stopped(ending.code) && others_code_ == 0) return ending.code;
+  if (failures_ >= plan_.restarts) return kFailed;
+  ++failures_;
+  again(now, 1, fmt::format(" (restart {} of {})", failures_, plan_.restarts));
+  return std::nullopt;
+}
+
+void Supervisor::again(double now, double pause, const std::string& which) {
+  plan_.say(fmt::format("the run is started again from its checkpoint{}", which));
+  next_start_ = now + pause;
+}
+
+}  // namespace telar

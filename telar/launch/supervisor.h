@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "telar/launch/engine.h"
+
+namespace telar {
+
+/// What a supervised process says on its standard output, each in a line of its own: where the others join
+/// ("@address HOST:PORT"), and the number of the first step that it has completed since its start ("@step N").
+inline constexpr char kAddressLine[] = "@address ";
+inline constexpr char kStepLine[] = "@step ";
+
+/// A run of processes in lockstep: the first one leads it, and the others join it.
+struct LaunchPlan {
+  int processes = 1;
+  bool elastic = false;  ///< the others go on when one is lost, and another may take its place
+  int restarts = 3;      ///< after failures (exit code 1)
+  bool resume = false;   ///< whether the first start resumes the run; all later ones do
+  /// The command of the first process. `processes`: how many there are this time.
+  std::function<LaunchCommand(const LaunchSlot& slot, int processes, bool resume)> first;
+  /// The command of another one, which joins at `address`, HOST:PORT.
+  std::function<LaunchCommand(const std::string& address)> other;
+  std::function<void(const std::string&)> say;   ///< what the supervisor does, a sentence
+  std::function<void(const std::string&)> show;  ///< a line that the first process has printed
+};
+
+/// Keeps a run going on an engine. It reads no clock and waits for nothing.
+///
+/// A process that was killed, and one that is lost with its host, is replaced, if the run is elastic and has
+/// completed a step; otherwise the run is started again, from its checkpoint. So is a run that has failed
+/// (exit code 1), LaunchPlan::restarts times. One that was stopped (129, 130, 143), or found a mistake that
+/// the user can correct (2 and further codes), ends. After 5 deaths in a row, with no later checkpoint
+/// between them, the run ends, too. A host that was lost is used again when no other one is left.
+class Supervisor {
+ public:
+  /// Throws Error (user) if the engine has too few slots.
+  Supervisor(LaunchEngine& engine, LaunchPlan plan);
+
+  /// Looks after the run. `now`: seconds of a clock that never goes back. Call it often. Returns the exit
+  /// code of the run when it is over: then no process is left. Throws Error.
+  std::optional<int> advance(double now);
+  /// Asks the run to end with a checkpoint, as signal `number` does to a run without a supervisor.
+  void stop(int number) { stopping_ = stopping_ == 0 ? number : stopping_; }
+
+ private:
+  struct Member {
+    int process = 0;  ///< the engine's number
+    LaunchSlot slot;
+    double started = 0;
+    std::optional<LaunchEnding> ended = std::nullopt;
+    std::optional<double> stops_at = std::nullopt;   ///< when it is asked to end
+    std::optional<double> killed_at = std::nullopt;  ///< when it is killed if it has not ended
+    bool killed = false;
+  };
+
+  void begin(double now);
+  void start(const LaunchSlot& slot, const LaunchCommand& command, double now);
+  void start_others(double now);
+  void take(const LaunchEvent& event, double now);
+  void first_said(const std::string& line, double now);
+  void first_ended(double now);
+  void other_ended(const Member& other, double now);
+  void replace_lost(double now);
+  void end_those_due(double now);
+  std::optional<int> decide(double now);
+  void again(double now, double pause, const std::string& which);
+  std::vector<LaunchSlot> usable_slots();
+  Member& first() { return members_.front(); }
+
+  LaunchEngine& engine_;
+  LaunchPlan plan_;
+  std::vector<Member> members_;  ///< of this start of the run; the first process is the first
+  std::set<std::string> lost_hosts_;
+  std::vector<LaunchSlot> slots_;  ///< of this start
+  std::string address_;            ///< where others join; empty: not known yet
+  int processes_ = 0;              ///< of this start
+  int stopping_ = 0;               ///< the signal; 0: not asked to end
+  bool stop_passed_on_ = false;
+  std::optional<double> next_start_ = 0.0;  ///< of the run; none: it has been started
+  std::optional<double> next_other_;        ///< when a process takes the place of a lost one
+  int missing_ = 0;                         ///< processes that are to be replaced
+  int quick_deaths_ = 0;                    ///< of others, in a row
+  int64_t step_ = 0;                        ///< the first one completed in this start; 0: none yet
+  int64_t furthest_ = 0;                    ///< the largest of all starts
+  int deaths_ = 0;                          ///< in a row, from the same checkpoint
+  int failures_ = 0;
+  bool someone_died_ = false;  ///< in this start
+  int others_code_ = 0;        ///< the largest exit code of the others, without signals
+};
+
+}  // namespace telar
