@@ -29,6 +29,7 @@ import telar
 import telar.keras as tk
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from keras_constructs import CONSTRUCTS, numbers  # noqa: E402: the folder must be on the path first
 from keras_models import MODELS, RANDOM, classes, normal  # noqa: E402: the folder must be on the path first
 
 warnings.filterwarnings("ignore")
@@ -1109,6 +1110,33 @@ class Doubled(layers.Layer):
 
     def call(self, x):
         return x * ops.exp(self.scale)
+
+
+class Constructs(unittest.TestCase):
+    """Those of keras_constructs.py: each trains as by Keras, or is refused by its own name."""
+
+    def check(self, construct, **options):
+        net, found = construct(lambda model: tk.use(model, **options))
+        right, expected = construct(lambda model: model)
+        numpy.testing.assert_allclose(numbers(found), numbers(expected), rtol=2e-4, atol=2e-5)
+        self.assertLess(largest_difference(net.get_weights(), right.get_weights()), 1e-4)
+
+
+def add_construct_test(construct):
+    def test(self):
+        for options in ({}, {"strategy": "mirrored", "replicas": 2}):
+            with self.subTest(str(options)):
+                if construct.refused is None:
+                    self.check(construct, **options)
+                    continue
+                with self.assertRaisesRegex(telar.Error, construct.refused):
+                    self.check(construct, **options)
+
+    setattr(Constructs, f"test_{construct.__name__}", test)
+
+
+for each in CONSTRUCTS.values():
+    add_construct_test(each)
 
 
 class Hostile(unittest.TestCase):

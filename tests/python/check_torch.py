@@ -1209,6 +1209,39 @@ class InPyTorch(unittest.TestCase):
         with self.assertRaisesRegex(telar.Error, "neither the mean nor the sum.*choose the strategy single"):
             tt.fit(net, loss, torch.optim.SGD(net.parameters(), 0.1), self.batches(), strategy="sync_ps", workers=2, engine="torch", progress=False)
 
+    def test_what_depends_on_its_place_in_the_batch_is_for_one_worker(self):
+        """In value, or only in the gradient; at the first batch, or at one of another size."""
+        places = {
+            "the first ones": lambda h: torch.cat([h[:2].detach(), h[2:]]), "the last one": lambda h: torch.cat([h[:-1], h[-1:].detach()]),
+            "each third": lambda h: torch.where((torch.arange(len(h)) % 3 == 0)[:, None], h.detach(), h), "beside the first": lambda h: h - 0.01 * h[0],
+            "rolled": lambda h: h + 1e-3 * h.roll(1, 0), "sorted": lambda h: h.sort(0)[0], "gradient of the mean": lambda h: h + h.mean(0) - h.mean(0).detach(),
+            "many": lambda h: h if len(h) > 4 else 2 * h,
+        }
+
+        class Placed(Net):
+            def forward(self, x):
+                return places[self.name](super().forward(x))
+
+        for name in places:
+            for options in ({"replicas": 2}, {"replicas": 3}):
+                net = Placed(nn.Linear(4, 4), nn.Tanh())
+                net.name = name
+                with self.subTest(name), self.assertWarnsRegex(UserWarning, "one worker computes the whole batches"):
+                    self.check(net, nn.CrossEntropyLoss(), self.batches(), "mirrored", 2e-5, **options)
+        net = Placed(nn.Linear(4, 4), nn.Tanh())
+        net.name = "many"
+        batches = [(torch.randn(n, 4), torch.randint(0, 3, (n,))) for n in (16, 16, 16, 6)]
+        with self.assertRaisesRegex(telar.Error, "choose the strategy single"):
+            self.check(net, nn.CrossEntropyLoss(), batches, "mirrored", replicas=2)
+
+    def test_predictions_are_no_batches_with_labels(self):
+        net = Net()
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), strategy="mirrored", replicas=2, engine="torch")
+        x, y = self.batches()[0]
+        step(x, y)
+        for _ in range(3):
+            self.assertLess(largest_difference([step.predict(x)], [net(x)]), 1e-5)
+
     def test_a_penalty_of_the_gradient(self):
         def loss(net, x, y):
             x = x.detach().requires_grad_()
@@ -1288,7 +1321,7 @@ class InPyTorch(unittest.TestCase):
         def loss(net, x, y):
             return F.cross_entropy(net(x), y) if float(x[0, 0]) < 10 else net(x).mean()
 
-        batches = self.batches()
+        batches = [self.batches()[i] for i in (0, 1, 0)]
         batches[2][0][0, 0] = 20
         with self.assertRaisesRegex(telar.Error, "has not computed a cross-entropy that another one has"):
             self.check(Net(), loss, batches, "mirrored", replicas=2)
@@ -1886,6 +1919,9 @@ class LocalSgd(unittest.TestCase):
             self.check(lambda net: torch.optim.NAdam(net.parameters(), 0.01))
 
 
+GLOBAL_CALLS = 0
+
+
 class Hostile(unittest.TestCase):
     """What is right, or refused with its reason."""
 
@@ -1953,7 +1989,7 @@ class Hostile(unittest.TestCase):
             self.calls = getattr(self, "calls", 0) + 1
             return self.fc(x) * self.calls
 
-        self.assert_refused("differs between two calls|loss of the first batch", forward)
+        self.assert_refused("each call changes the attribute 'calls'", forward)
 
     def test_mean_of_the_batch_inside(self):
         def forward(self, x):
@@ -2078,10 +2114,7 @@ class Hostile(unittest.TestCase):
             calls["count"] += 1
             return self.fc(x) * (1.0 if calls["count"] < 8 else 0.5)
 
-        with self.assertRaisesRegex(telar.Error, "has changed since it was captured|first batch"):
-            step = self.second_step(forward)
-            for _ in range(8):
-                step.sync()
+        self.assert_refused("each call changes the attribute 'calls.count'", forward)
 
     def test_numbers_of_pythons_chance(self):
         self.assert_refused("Python's random", lambda self, x: self.fc(x) * (2.0 if random.random() < 0 else 1.0))
@@ -2100,19 +2133,88 @@ class Hostile(unittest.TestCase):
         step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), engine="telar")
         batch = torch.randn(6, 4), torch.randint(0, 3, (6,))
         found = [step(*batch) for _ in range(3)]
-        for tensor in (net.last, net.by_size["last"], net.kept):
-            self.assertIs(type(tensor), torch.Tensor)
+        self.assertIs(net.kept, None)  # no call has been made but Telar's own
         numpy.testing.assert_allclose(found, train(other, nn.CrossEntropyLoss(), torch.optim.SGD(other.parameters(), 0.1), [batch] * 3),
                                       rtol=1e-5)
         step.sync()
         self.assertLess(largest_difference([net(batch[0])], [other(batch[0])]), 1e-5)
 
-    def test_notes_of_a_module_are_right(self):
-        def forward(self, x):
+    def test_what_a_call_notes_is_noted_once_a_step(self):
+        """Counters and lists, of the module, of an object, and global, of which a call depends or not."""
+
+        class Noted:
+            count = 0
+
+        def of_module(self, x):
             self.calls = getattr(self, "calls", 0) + 1
             return self.fc(x)
 
-        self.second_step(forward).sync()
+        def list_of_module(self, x):
+            self.kept.append(1)
+            return self.fc(x) * min(1.0, len(self.kept) / 10)
+
+        def of_object(self, x):
+            self.noted.count += 1
+            return self.fc(x) * min(1.0, self.noted.count / 10)
+
+        def buffer(self, x):
+            self.steps = self.steps + 1
+            return self.fc(x) * torch.clamp(self.steps / 10, max=1.0)
+
+        def tensor(self, x):
+            self.mean, before = self.fc(x).detach().mean(), self.mean
+            return self.fc(x) if before is None else self.fc(x) + before
+
+        def global_variable(self, x):
+            global GLOBAL_CALLS
+            GLOBAL_CALLS += 1
+            return self.fc(x) * min(1.0, GLOBAL_CALLS / 10)
+
+        def closure():
+            calls = 0
+
+            def forward(self, x):
+                nonlocal calls
+                calls += 1
+                return self.fc(x) * min(1.0, calls / 10)
+
+            return forward
+
+        def pythons_chance(self, x):
+            return self.fc(x) * random.random()
+
+        def loss_with_counter():
+            calls = 0
+
+            def loss(net, x, y):
+                nonlocal calls
+                calls += 1
+                return F.cross_entropy(net(x), y) * min(1.0, calls / 10)
+
+            return loss
+
+        def layers():
+            return {"fc": nn.Linear(4, 3), "kept": [], "noted": Noted(), "mean": None}
+
+        global GLOBAL_CALLS
+        for make in (lambda: of_module, lambda: list_of_module, lambda: of_object, lambda: buffer, lambda: tensor, lambda: global_variable, closure,
+                     lambda: pythons_chance, None):
+            for engine, options in (("auto", {}), ("auto", {"strategy": "mirrored", "replicas": 2}), ("torch", {"strategy": "sharded", "replicas": 2})):
+                results = []
+                for is_telars in (False, True):
+                    GLOBAL_CALLS = 0
+                    random.seed(1)
+                    net = self.net(make() if make else lambda self, x: self.fc(x), layers)
+                    net.register_buffer("steps", torch.zeros(()))
+                    loss, optimizer = nn.CrossEntropyLoss() if make else loss_with_counter(), torch.optim.SGD(net.parameters(), 0.5)
+                    torch.manual_seed(1)
+                    batches = [(torch.randn(6, 4), torch.randint(0, 3, (6,))) for _ in range(9)]
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        step = tt.Step(net, loss, optimizer, engine=engine, **options) if is_telars else None
+                        losses = [step(*batch) for batch in batches] if step else train(net, loss, optimizer, batches)
+                    results.append([*losses, getattr(net, "calls", 0), net.noted.count, len(net.kept), float(net.steps), GLOBAL_CALLS, random.random()])
+                numpy.testing.assert_allclose(*results, rtol=1e-5, err_msg=f"{engine} {options} {make and make().__name__}")
 
     def test_masks_of_the_batch_are_right_and_not_in_a_file(self):
         net = self.net(lambda self, x: self.fc(self.e(x).masked_fill((x == 0).unsqueeze(-1), 0.0).mean(1)),

@@ -87,6 +87,60 @@ class OwnBackward(nn.Module):
         return Halved.apply(x)
 
 
+class Placed(nn.Module):
+    """A sample's output or gradient depends on its place in the batch, or on the others."""
+
+    KINDS = {
+        "first": lambda x: torch.cat([x[:2].detach(), x[2:]]), "half": lambda x: torch.cat([x[:x.shape[0] // 2].detach(), x[x.shape[0] // 2:]]),
+        "thirds": lambda x: torch.where((torch.arange(x.shape[0]) % 3 == 0)[:, None], x.detach(), x),
+        "beside the first": lambda x: x - 0.1 * x[:1], "rolled": lambda x: x + 0.1 * x.roll(1, 0), "sorted": lambda x: x.sort(0)[0],
+        "mean's gradient": lambda x: x + x.mean(0) - x.mean(0).detach(), "many": lambda x: x if x.shape[0] > 4 else 1.1 * x,
+        "turned": lambda x: 0.5 * (x + x.flip(0)), "counted": lambda x: x * (1 + 0.01 * torch.arange(x.shape[0], dtype=x.dtype)[:, None]),
+    }
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x):
+        return self.KINDS[self.kind](x)
+
+
+class Remembering(nn.Module):
+    """What a call gives depends on the calls before it, by something that forward keeps."""
+
+    def __init__(self, kind, width):
+        super().__init__()
+        self.kind, self.calls, self.kept, self.of_name, self.before = kind, 0, [], {}, None
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("mean", torch.zeros(width))
+
+    def forward(self, x):
+        if not self.training:
+            return x
+        if self.kind == "number":
+            self.calls += 1
+            return x * min(1.0, 0.5 + self.calls / 20)
+        if self.kind == "list":
+            self.kept.append(1)
+            return x * min(1.0, 0.5 + len(self.kept) / 20)
+        if self.kind == "dict":
+            self.of_name["calls"] = self.of_name.get("calls", 0) + 1
+            return x * min(1.0, 0.5 + self.of_name["calls"] / 20)
+        if self.kind == "tensor":
+            before, self.before = self.before, x.detach().mean(0)
+            return x if before is None else x + 0.1 * before
+        if self.kind == "buffer":
+            self.steps.add_(1)
+            return x * torch.clamp(0.5 + self.steps / 20, max=1.0)
+        with torch.no_grad():
+            if self.kind == "mean":
+                self.mean.mul_(0.9).add_(0.1 * x.mean(0))
+            else:
+                self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+        return x - self.mean
+
+
 class Program:
     """The program of a seed. run(make) trains it by the step that make(model, loss, optimizer) gives."""
 
@@ -105,6 +159,11 @@ class Program:
         self.attached = [self.pick(list(ATTACHED))] if self.chance.random() < 0.5 else []
         self.changes = [(self.pick(list(CHANGES)), self.chance.randint(1, STEPS - 2))] if self.chance.random() < 0.5 else []
         self.loop = random.Random(f"loop of {seed}").choice([*["steps"] * 4, "adds up", "limits"])  # apart, so seeds keep the rest
+        apart = random.Random(f"further of {seed}")
+        further = apart.choice([None] * 6 + ["placed", "remembering", "placed", "remembering"])
+        if further is not None:
+            self.plan.insert(apart.randint(0, len(self.plan)), f"{further}: {apart.choice(FURTHER[further])}")
+        self.engine = apart.choice(["auto"] * 4 + ["torch"])
 
     def pick(self, choices):
         return choices[self.chance.randrange(len(choices))]
@@ -114,12 +173,13 @@ class Program:
 
     def __str__(self):
         return (f"seed {self.seed}: {self.strategy} {self.options}, layers {self.plan}, width {self.width}, sizes {self.sizes}, "
-                f"{self.loss}, {self.optimizer}, {self.schedule}, attached {self.attached}, changes {self.changes}, loop {self.loop}")
+                f"{self.loss}, {self.optimizer}, {self.schedule}, attached {self.attached}, changes {self.changes}, loop {self.loop}, "
+                f"engine {self.engine}")
 
     def run(self, make, dtype=torch.float32):
         """The module, and the losses."""
         torch.manual_seed(self.seed)
-        net = nn.Sequential(nn.Linear(4, self.width), *[LAYER[name](self.width) for name in self.plan], nn.Linear(self.width, 3))
+        net = nn.Sequential(nn.Linear(4, self.width), *[layer_of(name, self.width) for name in self.plan], nn.Linear(self.width, 3))
         batches = [(torch.randn(n, 4), torch.randint(0, 3, (n,))) for n in (self.sizes[i % len(self.sizes)] for i in range(STEPS))]
         net = net.to(dtype)
         optimizer = OPTIMIZERS[self.optimizer](net)
@@ -155,6 +215,14 @@ LAYER = {
     "own backward": lambda width: OwnBackward(),
     "weight norm": lambda width: nn.utils.parametrizations.weight_norm(nn.Linear(width, width)),
 }
+FURTHER = {"placed": list(Placed.KINDS), "remembering": ["number", "list", "dict", "tensor", "buffer", "mean", "replaced mean"]}
+
+
+def layer_of(name, width):
+    kind, _, which = name.partition(": ")
+    return LAYER[name](width) if not which else Placed(which) if kind == "placed" else Remembering(which, width)
+
+
 RARE_LAYERS = ["counting", "branching", "own backward"]
 LAYERS = [name for name in LAYER if name not in RARE_LAYERS]
 
@@ -269,7 +337,7 @@ def state_error(net, right):
     worst, counter = 0.0, None
     for (name, found), other in zip(net.state_dict().items(), right.state_dict().values()):
         difference = float((found.double() - other.double()).abs().max())
-        if name.endswith(("calls", "num_batches_tracked")) and difference > 0:
+        if name.endswith(("calls", "steps", "num_batches_tracked")) and difference > 0:
             counter = counter or name
         worst = max(worst, difference)
     return worst, counter
@@ -290,7 +358,7 @@ def outcome(program):
     steps = []
 
     def make(*arguments):
-        steps.append(tt.Step(*arguments, strategy=program.strategy, threads=2, **program.options))
+        steps.append(tt.Step(*arguments, strategy=program.strategy, engine=program.engine, threads=2, **program.options))
         return steps[-1]
 
     try:

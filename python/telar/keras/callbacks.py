@@ -1,8 +1,9 @@
-"""When the values pass between Keras and Telar during fit()."""
+"""When the values pass between Keras and Telar during fit(), evaluate() and predict()."""
 
 import keras
 
-HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
+HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end", "on_test_batch_begin", "on_test_batch_end",
+         "on_predict_batch_begin", "on_predict_batch_end")
 EPOCHS_ONLY = ("ProgbarLogger", "History", "TerminateOnNaN", "CSVLogger", "RemoteMonitor", "EarlyStopping",
                "LearningRateScheduler", "ReduceLROnPlateau")  # of Keras; they do not read variables after a batch
 SAVING = ("ModelCheckpoint", "BackupAndRestore")
@@ -23,20 +24,23 @@ class Exchange(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         self.engine.give()
+        self.engine.require_unchanged()
 
     def on_train_end(self, logs=None):
         self.engine.give()
 
 
 class ExchangeAtBatches(Exchange):
-    """The same after each batch, too."""
+    """The same around each batch, too."""
 
     def on_train_batch_end(self, batch, logs=None):
         self.engine.give()
 
+    on_test_batch_begin = on_predict_batch_begin = on_train_batch_end
+
 
 def with_exchange(engine, callbacks):
-    """The callbacks of a call of fit(), with the exchange of values before them."""
+    """The callbacks of a call of fit(), evaluate() or predict(), with the exchange of values before them."""
     callbacks = [] if callbacks is None else list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
     kind = ExchangeAtBatches if any(follows_batches(callback) for callback in callbacks) else Exchange
     return [kind(engine), *callbacks]

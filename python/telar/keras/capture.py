@@ -157,7 +157,7 @@ def as_whole(array, name):
 def require_own_step(model):
     """Raises Refusal for a model that does not make its steps as Keras does."""
     for name in OWN_STEPS:
-        if getattr(type(model), name) is not getattr(keras.Model, name):
+        if name in vars(model) or getattr(type(model), name) is not getattr(keras.Model, name):
             raise Refusal(f"{type(model).__name__} has a {name} of its own, which Telar cannot read; give compile() a loss and "
                           "metrics, or train this model with Keras")
     if getattr(model, "_distribute_strategy", None) is not None:

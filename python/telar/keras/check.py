@@ -7,17 +7,19 @@ differ, so both compute without them.
 
 import contextlib
 import functools
+import math
 
 import keras
 import numpy
 
 from telar import _native
-from telar.comparison import beyond, errors, is_same_loss
+from telar.comparison import LOSS_ERROR, beyond, errors, is_same_loss
 from telar.keras.values import Refusal, numbers
 
 RATES = ("rate", "dropout", "stddev")  # not _dropout, by which attention chooses its function: it has a Dropout layer
 FLOAT32 = 10  # times the error by the order of the samples alone, where that is more
 STATISTIC_ERROR = 1e-3
+BF16_ERROR = 3e-2  # of a loss whose products are in bf16
 
 
 def require_equal(model, captured, batch, arrays, threads):
@@ -77,6 +79,17 @@ def require_predictions(model, captured, batch, arrays, threads):
     if found.shape != right.shape or not numpy.allclose(found, right, rtol=1e-3, atol=1e-3 * max(scale, 1e-6)):
         raise Refusal("the predictions of the first batch differ from Keras's, so the model does something in evaluation that "
                       "its layers' graph does not show")
+
+
+def require_unchanged(model, batch, found, bf16):
+    """Raises Refusal if Keras's loss of a batch in evaluation is not the one that was found: the layers' Python does something else now."""
+    x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+    with keras.StatelessScope([(one, one.value) for one in model.variables], collect_losses=True), without_gradient():
+        right = float(numbers(model._compute_loss(x=x, y=y, y_pred=called(model, x, training=False), sample_weight=weight, training=False)))
+    if not is_same_loss(found, right, BF16_ERROR if bf16 else 10 * LOSS_ERROR, 1e-2) and math.isfinite(right):
+        raise Refusal(f"the loss of the last batch, in evaluation, is {found:.6g} by Telar and {right:.6g} by Keras with the same values: a layer "
+                      "or the loss has changed in Python since the model was read; keep what changes as a number that is an attribute of the "
+                      "layer or the loss, as a variable, or compile again")
 
 
 def called(model, x, training):

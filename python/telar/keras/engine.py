@@ -13,7 +13,7 @@ from telar import _native
 from telar.keras import optimizers
 from telar.keras.callbacks import with_exchange
 from telar.keras.capture import Capture, labels_of, losses_of, metrics_of, outputs_structure, require_own_step, weights_by_output
-from telar.keras.check import called, require_equal, without_gradient
+from telar.keras.check import called, require_equal, require_unchanged, without_gradient
 from telar.keras.state import State
 from telar.keras.values import Refusal, numbers
 from telar.refusal import checked_options, devices_of, not_finite
@@ -78,16 +78,19 @@ def engine_of(model):
 class Engine:
     """Makes the steps of one model. Its functions take the places of those that Keras compiles."""
 
-    REPLACED = ("fit", "make_train_function", "make_test_function", "make_predict_function")
+    REPLACED = ("fit", "evaluate", "predict", "make_train_function", "make_test_function", "make_predict_function")
 
     def __init__(self, model, strategy, options, threads, devices, bf16, seed, check):
         self.model, self.strategy, self.options = model, strategy, options
         self.threads, self.devices, self.bf16, self.seed, self.check = threads, devices, bf16, seed, check
         self.captured = self.session = self.state = None
         self.example = None, None  # inputs and labels of a batch
-        self._key = self._forms = self._losses = None
+        self._key = self._python = self._forms = self._losses = None
         self._parked = {}  # what belongs to batches of other extents
         self._samples = 0
+        self._is_traced = False  # whether TensorFlow would have traced a step, and reads Python's part of model and optimizer no more
+        self._traced_size = None  # the number of samples for which it has; 0: any
+        self._last = None  # the last batch of training, and its arrays
         self._is_fitting = False
         self._may_have_changed = True
 
@@ -107,11 +110,9 @@ class Engine:
     # In place of the model's own:
 
     def fit(self, own, *arguments, **keywords):
-        given = inspect.signature(own).bind(self.model, *arguments, **keywords).arguments
-        given.pop("self", None)
-        if isinstance(given.get("callbacks"), keras.callbacks.CallbackList):
+        given = self._with_exchange(own, arguments, keywords)
+        if isinstance(given["callbacks"], keras.callbacks.CallbackList):
             raise Refusal("fit() has a CallbackList; give its callbacks as a list")
-        given["callbacks"] = with_exchange(self, given.get("callbacks"))
         self._is_fitting = True
         try:
             return own(self.model, **given)
@@ -119,8 +120,23 @@ class Engine:
             self._is_fitting = False
             self.give()
 
+    def evaluate(self, own, *arguments, **keywords):
+        return own(self.model, **self._with_exchange(own, arguments, keywords))
+
+    def predict(self, own, *arguments, **keywords):
+        return own(self.model, **self._with_exchange(own, arguments, keywords))
+
+    def _with_exchange(self, own, arguments, keywords):
+        """The arguments of a call of Keras's, by their names. A CallbackList is that of the fit() that evaluates."""
+        bound = inspect.signature(own).bind(self.model, *arguments, **keywords)
+        given = {name: value for name, value in bound.arguments.items() if name not in ("self", "kwargs")} | bound.arguments.get("kwargs", {})
+        if not isinstance(given.get("callbacks"), keras.callbacks.CallbackList):
+            given["callbacks"] = with_exchange(self, given.get("callbacks"))
+        return given
+
     def make_train_function(self, own, force=False):
         self._may_have_changed = True
+        self._is_traced &= self.model.train_function is not None and not force
         self.model.train_function = self._train
 
     def make_test_function(self, own, force=False):
@@ -142,12 +158,24 @@ class Engine:
             self.state.to_keras()
         self._may_have_changed = True
 
+    def require_unchanged(self):
+        """Raises Refusal if Keras computes another loss of the last batch by the same values. With TensorFlow it cannot: it reads Python once."""
+        if self.check and self._last is not None and keras.backend.backend() == "torch":
+            batch, given = self._last
+            self._take()
+            arrays = self.captured.arrays(*given)
+            found = self.session.evaluate(arrays)[0] / (len(next(iter(arrays.values()))) if self.captured.mean else 1)
+            require_unchanged(self.model, batch, found, self.bf16)
+            self._may_have_changed = True
+
     # Steps
 
     def _train(self, data):
         """Makes the steps of one call of Keras's train function; returns the metrics until now."""
         for batch in batches(data, self.model.steps_per_execution):
+            self._trace(data, batch)
             given = self._begin(batch)
+            self._is_traced = keras.backend.backend() == "tensorflow"
             arrays = self.captured.arrays(*given, training=True)
             size = len(next(iter(arrays.values())))
             self._update_others_before(arrays, batch)
@@ -165,9 +193,20 @@ class Engine:
             if self.state.by_keras:
                 self.state.update_by_keras(size if self.captured.mean else 1)
             self._track(sums, arrays)
+            self._last = batch, given
         if not self._is_fitting:
             self.give()  # train_on_batch: the next line of the program may read the variables
         return self.model.get_metrics_result()
+
+    def _trace(self, data, batch):
+        """TensorFlow traces a step at the first batch, and once more, for any number of samples, if that is another one later."""
+        spec = getattr(data, "element_spec", None)
+        size = len(tree.flatten(batch)[0]) if spec is None else tree.flatten(spec)[0].shape[0] or 0
+        if not self._is_traced:
+            self._traced_size = size
+        elif self._traced_size not in (0, size):
+            self._traced_size = 0
+            self._is_traced, self._may_have_changed = False, True
 
     def _evaluate(self, data):
         for batch in batches(data, self.model.steps_per_execution):
@@ -250,9 +289,11 @@ class Engine:
         forms = forms_of((x, y))
         if self._key is not None and not self._may_have_changed and weighted == self._key[-1] and forms == self._forms:
             return x, y, weights_by_output(self._losses, weight)
+        if not self._is_traced:
+            require_own_step(model)
         model._symbolic_build(data_batch=batch)
-        key = (id(model.optimizer), id(model._compile_loss), id(model._compile_metrics),
-               tuple(id(v) for v in model.trainable_variables), self._options(), weighted)
+        python = self._python if self._is_traced else (tuple(id(v) for v in model.trainable_variables), self._options(), numbers_of(model))
+        key = (id(model.optimizer), id(model._compile_loss), id(model._compile_metrics), python, weighted)
         if key != self._key:
             self._parked.clear()
         if key != self._key or forms != self._forms:
@@ -266,7 +307,7 @@ class Engine:
                 self._losses = losses_of(model)
                 self._make_session(batch, (x, y, weights_by_output(self._losses, weight)), weighted)
                 self._parked[forms] = self.captured, self.session, self.state, self._losses
-            self._key, self._forms = key, forms
+            self._key, self._python, self._forms = key, python, forms
         self._take()
         return x, y, weights_by_output(self._losses, weight)
 
@@ -284,6 +325,10 @@ class Engine:
             if _native.trains_alone(self.strategy, self.options):
                 raise Refusal(f"{reason}; and Keras has one optimizer, but each replica of {self.strategy} needs its own")
             warnings.warn(f"Keras's own optimizer makes the updates, of Telar's gradients: {reason}", stacklevel=2)
+        of_rows = next((layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.Embedding) and layer.trainable), None)
+        if keras.backend.backend() == "tensorflow" and of_rows is not None and not optimizers.is_plain(optimizer):
+            warnings.warn(f"{type(optimizer).__name__} changes all rows of layer '{of_rows.name}' at each step, as with PyTorch; Keras with "
+                          "TensorFlow changes only those that the batch has", stacklevel=2)
         x, y, _ = arrays
         self.example = x, y
         capture = Capture(model, x, y, weighted, metrics_of(model), bf16=self.bf16)
@@ -312,6 +357,14 @@ class Engine:
         self.state.written.clear()
         self.state.is_ahead = False
         self.state.to_telar()
+
+
+def numbers_of(model):
+    """The numbers that layers, regularizers and losses have as attributes."""
+    owners = [*model._flatten_layers(), *(one.regularizer for one in model.variables if getattr(one, "regularizer", None) is not None),
+              *(one for one in tree.flatten(model.loss) if isinstance(one, keras.losses.Loss))]
+    return tuple(value for one in owners for name, value in vars(one).items()
+                 if isinstance(value, (bool, int, float)) and name not in ("training", "built") and not name.startswith("_"))
 
 
 def inputs_of(model, x):

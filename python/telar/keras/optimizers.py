@@ -34,6 +34,8 @@ _RMSPROP = OptimizerForm("rmsprop", {"alpha": "rho", "epsilon": "epsilon", "mome
 _ADAGRAD = OptimizerForm("adagrad", {}, {"adagrad_s": ("_accumulators", 1.0)}, fixed={"epsilon": 0.0})
 FORMS = {"SGD": _SGD, "Adam": _ADAM, "AdamW": _ADAM, "RMSprop": _RMSPROP, "Adagrad": _ADAGRAD}
 REFUSED = ("use_ema", "clipnorm", "clipvalue", "gradient_accumulation_steps", "loss_scale_factor")
+STEPS = ("apply_gradients", "apply", "backend_apply_gradients", "update_step", "stateless_apply", "_backend_update_step", "_clip_gradients",
+         "_apply_weight_decay")
 
 
 def form_of(optimizer):
@@ -41,6 +43,9 @@ def form_of(optimizer):
     form = FORMS.get(type(optimizer).__name__)
     if form is None or not type(optimizer).__module__.startswith("keras.src."):
         raise Refusal(f"Telar has no optimizer {type(optimizer).__name__} of Keras; it has SGD, Adam, AdamW, RMSprop and Adagrad")
+    own = next((name for name in STEPS if name in vars(optimizer)), None)
+    if own is not None:
+        raise Refusal(f"{type(optimizer).__name__} has a {own} of its own")
     for option in (*REFUSED, *form.refused):
         if getattr(optimizer, option, None):
             raise Refusal(f"{type(optimizer).__name__} has {option}={getattr(optimizer, option)}, which Telar does not have")
@@ -53,6 +58,11 @@ def form_of(optimizer):
     if optimizer.global_clipnorm and optimizer.global_clipnorm < LEAST_CLIP:
         raise Refusal(f"global_clipnorm is {optimizer.global_clipnorm}; it must be at least {LEAST_CLIP}")
     return form
+
+
+def is_plain(optimizer):
+    """Whether a variable without a gradient stays as it is."""
+    return type(optimizer) is keras.optimizers.SGD and not optimizer.momentum and not optimizer.weight_decay and not optimizer.use_ema
 
 
 def reason_for_keras(optimizer, variables):

@@ -73,7 +73,10 @@ class State:
             gradient = one.layout.to_keras(self.session.read_gradient(one.name) * numpy.float32(scale), variable.shape)
             gradients.append(keras.ops.convert_to_tensor(gradient))
         with without_gradient():
-            self.optimizer.apply(gradients, self.by_keras)
+            if keras.backend.backend() == "tensorflow":  # as Keras's own steps call it
+                self.optimizer.apply_gradients(zip(gradients, self.by_keras))
+            else:
+                self.optimizer.apply(gradients, self.by_keras)
         for variable in self.by_keras:
             one = held[id(variable)]
             self.written[one.name, ""] = numpy.array(numbers(variable))

@@ -14,6 +14,7 @@ import torch
 
 from telar import _native
 from telar.parameters import Parameters
+from telar.torch.attributes import untouched
 from telar.torch.decomposition import decompose
 from telar.torch.lowering import Lowering
 from telar.torch.operations.elementwise import sum_as_mean
@@ -180,7 +181,7 @@ class Capture:
         self.names = input_names(loss, len(batch))
         self.shared = shared_names(module)
         whole = WithLoss(module, loss)
-        with modes_kept(whole):
+        with modes_kept(whole), untouched(whole):
             begin_training(whole)
             with reads_of_modes(whole):
                 self.training = export(whole, batch)

@@ -13,8 +13,9 @@ from telar import _native
 from telar.loaded import as_input
 from telar.refusal import on_gpus
 from telar.torch import optimizers
+from telar.torch.attributes import untouched
 from telar.torch.capture import Capture
-from telar.torch.check import require_equal, require_nothing_attached, require_own_backward_of_none
+from telar.torch.check import require_equal, require_no_memory, require_nothing_attached, require_own_backward_of_none
 from telar.torch.external import External
 from telar.torch.fingerprint import HOOKS_OF_PARAMETERS, Fingerprint, hooks_of
 from telar.torch.following import BEHIND, Following, catch_up
@@ -122,7 +123,8 @@ class Captures:
                 self._forget_capture()
                 self._begin(batch)
                 if self._own is not None:
-                    self._own.evaluate(self._structured(batch))  # which fails if the batch is wrong
+                    with untouched(self.model):
+                        self._own.evaluate(self._structured(batch))  # which fails if the batch is wrong
             else:
                 self._let_pytorch_compute_after(Refusal(
                     f"the module was captured {MOST_CAPTURES} times, for other modes, parameters, numbers, or extents of the batch than "
@@ -324,6 +326,7 @@ class Captures:
         if self._check:
             require_equal(programs, checked, arrays_of, self._threads)
         require_own_backward_of_none(self.model, loss, checked)
+        require_no_memory(self.model, loss, checked)
         if self._check:
             recording = Recording(self.model, loss, programs.batch)
         self._captured, self._programs, self._recording = captured, programs, recording

@@ -16,8 +16,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from telar import _native
 from telar.comparison import LOSS_ERROR, beyond, errors, is_same_loss
+from telar.torch.attributes import Attributes, untouched
 from telar.torch.capture import WithLoss, begin_training, modes_kept
-from telar.torch.fingerprint import HOOKS_OF_PARAMETERS, hook_of_a_layer
+from telar.torch.fingerprint import hook_of_a_layer
 from telar.torch.operations.random import HALF
 from telar.torch.values import Refusal
 
@@ -65,31 +66,6 @@ class WithoutChance(torch.overrides.TorchFunctionMode):
         return function(*arguments, **keywords)
 
 
-@contextlib.contextmanager
-def untouched(module):
-    """Afterwards parameters, their gradients, buffers and random state are as before. Hooks of parameters are not called."""
-    gradients = {p: p.grad for p in module.parameters()}
-    held = {tensor: tensor.detach().clone() for tensor in (*gradients, *module.buffers())}
-    hooks = [(p, kind, getattr(p, kind)) for p in gradients for kind in HOOKS_OF_PARAMETERS if getattr(p, kind)]
-    state = torch.random.get_rng_state()
-    for parameter in gradients:
-        parameter.grad = None
-    for parameter, kind, _ in hooks:
-        setattr(parameter, kind, None)
-    try:
-        yield
-    finally:
-        for parameter, kind, registered in hooks:
-            setattr(parameter, kind, registered)
-        with torch.no_grad():
-            for tensor, values in held.items():
-                if not torch.equal(tensor, values):  # a batch norm raises no version
-                    tensor.copy_(values)
-        for parameter, gradient in gradients.items():
-            parameter.grad = gradient
-        torch.random.set_rng_state(state)
-
-
 def eager(model, loss, batch):
     """PyTorch's loss and gradients by name."""
     whole = WithLoss(model, loss)
@@ -100,6 +76,27 @@ def eager(model, loss, batch):
         result.backward()
         gradients = {name: p.grad.detach().to_dense().clone().numpy(force=True) for name, p in model.named_parameters() if p.grad is not None}
         return float(result.detach()), gradients
+
+
+def require_no_memory(model, loss, batch):
+    """Raises Refusal if a call changes what the next one computes, or what somebody may read: a counter, a list of results."""
+    whole, losses = WithLoss(model, loss), []
+    with modes_kept(whole), untouched(whole), FixedDraws(), WithoutChance(), torch.enable_grad():
+        begin_training(whole)
+        buffers = [(buffer, buffer.detach().clone()) for buffer in whole.buffers()]
+        for _ in range(3):  # the first may fill what the others only read
+            attributes = Attributes(whole)
+            losses.append(float(whole(*batch)[0].detach()))
+            with torch.no_grad():
+                for buffer, values in buffers:
+                    buffer.copy_(values)
+        name = attributes.changed(with_tensors=False)
+    if name is not None:
+        raise Refusal(f"each call changes the attribute '{name.removeprefix('model.')}', and a graph has operations only")
+    other = next((loss for loss in losses[1:] if not is_same_loss(loss, losses[0])), None)
+    if other is not None and math.isfinite(losses[0]):
+        raise Refusal(f"the loss of the first batch differs between two calls, {losses[0]:.6g} and {other:.6g}, so the module or the loss keeps "
+                      "something that a graph does not have")
 
 
 def require_nothing_attached(model):

@@ -12,9 +12,10 @@ import numpy
 import torch
 
 from telar import _native
-from telar.comparison import is_same_loss
-from telar.torch.capture import Captured, WithLoss, begin_training, example, first_tensor, modes_kept
-from telar.torch.check import FixedDraws, WithoutChance, untouched
+from telar.comparison import is_same_loss, ratio, squares
+from telar.torch.attributes import Attributes, untouched
+from telar.torch.capture import Captured, WithLoss, begin_training, drawn, example, first_tensor, modes_kept
+from telar.torch.check import FixedDraws, WithoutChance
 from telar.torch.counted import DividedByAll, Meeting, OfAPart
 from telar.torch.fingerprint import hook_of_a_layer
 from telar.torch.following import WORKER
@@ -22,6 +23,10 @@ from telar.torch.own import loss_of, one_number
 from telar.torch.values import Refusal
 
 SCALE = 2.0**10  # of a loss, to see whether its gradients follow
+MOST_SIZES = 16  # of batches that are compared with their parts
+ERROR = 1e-5  # relative, of a parameter's gradient that is put together from those of parts
+ERROR_OF_SINGLE = 1e-2  # the same where it cannot be computed in float64
+LEAST = 1e-5  # of the norm of all gradients: a smaller one counts as so large
 
 
 class External:
@@ -49,10 +54,11 @@ class External:
         tensors = {name: parameters[name] for name in self._trained}
         tensors |= {name: tensor for name, tensor in self._others(module).items() if name in self._statistics}
         described = [(name, name in self._trained, as_array(tensor)) for name, tensor in tensors.items()]
-        self._seen = 0
+        self._seen, self._sizes, self._coupled = 0, {len(batch[0])}, coupled
         self.mean = workers > 1 and self._is_mean(batch)
         if workers > 1:
             self._require_no_limits(batch)
+            self._require_no_memory(batch)
             if not coupled:
                 self._require_apart(batch)
         compute = weakref.WeakMethod(self._compute)  # otherwise the model and this object would keep each other
@@ -65,9 +71,6 @@ class External:
     def arrays(self, batch):
         """The inputs of Telar's model for a batch, the numbers of its samples among all batches since clear()."""
         start = self._end
-        self._seen += 1
-        if self._workers > 1 and self._seen > 1 and self._seen & (self._seen - 1) == 0:  # the 2nd, 4th, 8th …
-            self._require_same_kind(example(batch))
         self._batches[start] = batch
         self._meetings[start] = Meeting(len(batch[0]))
         self._starts.append(start)
@@ -140,52 +143,96 @@ class External:
                 raise Refusal(f"the gradient of '{name.removeprefix('model.')}' does not grow with the loss, as where a function of its own "
                               "or a hook limits it, so it cannot be put together from those of the workers")
 
+    def _require_no_memory(self, batch):
+        """Raises Refusal if forward changes attributes, which each worker's copy has for itself. A batch norm of the share may keep tensors."""
+        with modes_kept(self._whole), untouched(self._whole), torch.enable_grad():
+            begin_training(self._whole)
+            for _ in range(2):  # the first may fill what the other only reads
+                attributes, before = Attributes(self._whole), drawn()
+                self._whole(*batch)
+            name, draws = attributes.changed(with_tensors=not self._coupled), drawn() != before
+        if draws:
+            raise Refusal("the module or the loss draws numbers from Python's random or numpy.random, and each worker would draw others")
+        if name is not None:
+            raise Refusal(f"forward changes the attribute '{name.removeprefix('model.')}', which each worker's copy of the module would have "
+                          "for itself" + ("" if self._coupled else " (batch_norm=\"local\" allows that of tensors)"))
+
     def _require_apart(self, batch):
-        """Raises Refusal if samples depend on each other in training, or if forward keeps tensors that somebody may read."""
-        before = kept_by(self._whole.model)
+        """Raises Refusal if samples depend on each other, or on their places, in training."""
         try:
             with FixedDraws(), WithoutChance():
                 is_apart = self._is_mean(batch, training=True) == self.mean
         except (Refusal, ValueError):  # a batch norm of a single sample
             is_apart = False
         if not is_apart:
-            raise Refusal("its samples depend on each other in training, as by a batch norm, which would have the statistics of a worker's "
-                          "part of the batch (batch_norm=\"local\" allows that)")
-        for name, tensor in kept_by(self._whole.model).items():
-            if before.get(name) is not tensor:
-                raise Refusal(f"forward keeps a tensor as '{name}' of the module, which the workers' copies would have in its place "
-                              "(batch_norm=\"local\" allows that)")
+            raise Refusal("its samples depend on each other or on their places in training, as by a batch norm, which would have the "
+                          "statistics of a worker's part of the batch (batch_norm=\"local\" allows that)")
 
     def _is_mean(self, batch, training=False):
-        """Whether the loss of a batch is the mean of its parts' losses, not their sum. Raises Refusal if it is neither."""
-        size, divisors = len(batch[0]), {}
+        """Whether the loss of a batch and its gradients are the means of those of its parts, not their sums. Raises Refusal if they are neither."""
+        size, found = len(batch[0]), set()
         cut = max(1, size // 3)
-        loss = self._loss_under(batch, DividedByAll(divisors.setdefault), training)
-        parts = [[tensor[rows] for tensor in batch] for rows in (slice(cut), slice(cut, None))]
-        first, second = (self._loss_under(part, DividedByAll(lambda number, own: divisors.get(number, own), size / max(1, len(part[0]))), training)
-                         for part in parts)
-        if is_same_loss((first * cut + second * (size - cut)) / size, loss):
-            return True
-        if is_same_loss(first + second, loss):
-            return False
-        raise Refusal(f"the loss of the batch, {loss:.6g}, is neither the mean nor the sum of those of its parts, {first:.6g} and "
-                      f"{second:.6g}, so workers cannot compute it in shares")
+        for lengths in ([cut, size - cut], [len(part) for part in torch.arange(size).tensor_split(self._workers) if len(part)]):
+            loss, gradients, parts = self._of_parts(self._whole, batch, lengths, training)
+            sums = {True: sum(one * length for (one, _), length in zip(parts, lengths)) / size, False: sum(one for one, _ in parts)}
+            mean = next((mean for mean in sums if is_same_loss(sums[mean], loss)), None)
+            if mean is None:
+                raise Refusal(f"the loss of the batch, {loss:.6g}, is neither the mean nor the sum of those of its parts, "
+                              f"{' and '.join(f'{one:.6g}' for one, _ in parts)}, so workers cannot compute it in shares")
+            weights = [length / size if mean else 1.0 for length in lengths]
+            error = error_of(gradients, parts, weights)
+            if error > ERROR and not self._is_rounding(error, batch, lengths, weights, training):
+                raise Refusal("the gradient of the batch is not that of its parts together, although its loss is: what a sample gives depends on "
+                              "its place in the batch or on the other samples, so workers cannot compute it in shares")
+            found.add(mean)
+        if len(found) > 1:
+            raise Refusal("the loss of the batch is the mean of those of some parts, and the sum of those of others")
+        return found.pop()
 
-    def _loss_under(self, batch, divisors, training):
-        """The loss of the module as it is, which forward may change."""
-        with modes_kept(self._whole), untouched(self._whole), divisors:
-            begin_training(self._whole) if training else self._whole.eval()
-            return float(loss_of(self._whole, batch))
-
-    def _require_same_kind(self, batch):
-        """A later batch may have what the first had not, such as labels that a loss ignores."""
+    def _is_rounding(self, error, batch, lengths, weights, training):
+        """Whether the gradients of a batch are those of its parts together in float64. error: in float32."""
         try:
-            if self._is_mean(batch) == self.mean:
-                return
-            reason = f"the loss of the first batch was the {'mean' if self.mean else 'sum'} of those of its parts, and that of this is not"
+            double = copy.deepcopy(self._whole).double()
+            batch = tuple(tensor.double() if tensor.is_floating_point() else tensor for tensor in batch)
+            _, gradients, parts = self._of_parts(double, batch, lengths, training)
+        except (RuntimeError, TypeError, copy.Error):
+            return error <= ERROR_OF_SINGLE
+        return error_of(gradients, parts, weights) <= ERROR
+
+    def _of_parts(self, whole, batch, lengths, training):
+        """The loss of a batch, its gradients, and the pairs of both of its parts, by what counts in the whole batch."""
+        divisors, size = {}, len(batch[0])
+        loss, gradients = self._computed(whole, batch, DividedByAll(divisors.setdefault), training)
+        parts = [self._computed(whole, part, DividedByAll(lambda number, own: divisors.get(number, own), size / len(part[0])), training)
+                 for part in zip(*(tensor.split(lengths) for tensor in batch))]
+        return loss, gradients, parts
+
+    def _computed(self, whole, batch, divisors, training):
+        """The loss, and the gradients by name; the module stays as it is."""
+        with modes_kept(whole), untouched(whole), divisors, torch.enable_grad():
+            begin_training(whole) if training else whole.eval()
+            loss = one_number(whole(*batch)[0])
+            if loss.requires_grad:
+                loss.backward()
+            return float(loss.detach()), {name: 0.0 if p.grad is None else p.grad.to_dense().numpy(force=True).copy()
+                                          for name, p in whole.named_parameters()}
+
+    def require_same_kind(self, batch):
+        """A later batch may have what the first had not, such as labels that a loss ignores, or another number of samples."""
+        self._seen += 1
+        size = len(batch[0])
+        is_new = size not in self._sizes and len(self._sizes) < MOST_SIZES
+        if self._workers == 1 or not (is_new or self._seen > 1 and self._seen & (self._seen - 1) == 0):  # the 2nd, 4th, 8th …
+            return
+        self._sizes.add(size)
+        batch = example(batch)
+        try:
+            if self._is_mean(batch) != self.mean:
+                raise Refusal(f"the loss of the first batch was the {'mean' if self.mean else 'sum'} of those of its parts, and that of this is not")
+            if not self._coupled:
+                self._require_apart(batch)
         except Refusal as found:
-            reason = str(found)
-        raise Refusal(f"{reason}; choose the strategy single")
+            raise Refusal(f"{found}; choose the strategy single") from None
 
     def _compute(self, mode, rows, parameters, result, gradients):
         """Called by each worker on its own thread (telar/graph/ops/external.h)."""
@@ -273,10 +320,12 @@ class Worker:
             return first_tensor(self._whole.model(*inputs)).float()
 
 
-def kept_by(module):
-    """The tensors that layers have as plain attributes, by their names."""
-    return {f"{path}.{name}".removeprefix("."): value for path, layer in module.named_modules() for name, value in vars(layer).items()
-            if isinstance(value, torch.Tensor)}
+def error_of(gradients, parts, weights):
+    """The largest relative error of a parameter's gradient that is put together from those of parts."""
+    together = {name: sum(weight * of_part[name] for (_, of_part), weight in zip(parts, weights)) for name in gradients}
+    differences, sizes = squares(together, gradients, gradients)
+    smallest = LEAST**2 * sum(sizes.values())
+    return max((ratio(differences[name], max(sizes[name], smallest)) for name in gradients), default=0.0)
 
 
 def copied(whole):

@@ -4,7 +4,6 @@ A graph keeps the numbers that Python had when it was captured. So the operation
 with their numbers and constant tensors: what differs has changed in Python.
 """
 
-import contextlib
 import hashlib
 import sys
 from dataclasses import dataclass
@@ -12,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_
+from torch.utils._pytree import tree_map_
 
 from telar.torch.capture import DRAWS_OUTSIDE, WithLoss, begin_training, drawn, modes_kept, values_not_compared
-from telar.torch.check import untouched
+from telar.torch.attributes import untouched
 from telar.torch.values import Refusal
 
 LARGEST_CONSTANT = 1 << 20  # elements whose values are compared
@@ -114,7 +113,7 @@ class Recording:
                 for name, tensor in (*self._whole.named_parameters(), *self._whole.named_buffers())}
         recorder = Recorder(held)
         before = drawn()
-        with modes_kept(self._whole), untouched(self._whole), without_fakes(self._whole), values_not_compared():
+        with modes_kept(self._whole), untouched(self._whole), values_not_compared():
             begin_training(self._whole)
             try:
                 with torch.enable_grad(), self._fakes, recorder:
@@ -122,34 +121,9 @@ class Recording:
             except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
                 first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
                 raise Refusal(f"the module and its loss cannot be run again without computing them: {first}") from error
-        if drawn() != before:
-            raise Refusal(f"the module {DRAWS_OUTSIDE}")
+            if drawn() != before:
+                raise Refusal(f"the module {DRAWS_OUTSIDE}")
         return recorder.calls
-
-
-@contextlib.contextmanager
-def without_fakes(module):
-    """Afterwards no layer holds a tensor without values, as one would that keeps what it has computed once."""
-    before = {layer: {name: (held, copied(held)) for name, held in vars(layer).items()} for layer in module.modules()}
-    try:
-        yield
-    finally:
-        for layer, attributes in before.items():
-            for name, value in list(vars(layer).items()):
-                if not any(isinstance(leaf, FakeTensor) for leaf in tree_leaves(value)):
-                    continue
-                if name not in attributes:
-                    delattr(layer, name)
-                    continue
-                held, content = attributes[name]
-                if isinstance(held, (dict, list)):
-                    held.clear()
-                    held.update(content) if isinstance(held, dict) else held.extend(content)
-                vars(layer)[name] = held
-
-
-def copied(held):
-    return held.copy() if isinstance(held, (dict, list)) else None
 
 
 WAY_OUT = ("a graph keeps the numbers of its capture, so give what changes as a tensor of the batch, make a new Step after each change, "

@@ -123,6 +123,8 @@ class Step(Captures, Checkpointed):
         """Makes a step by the session. Returns the loss of the batch, before the step."""
         if is_power_of_two(self._calls):
             self._require_same_operations()
+        if self._external is not None:
+            self._external.require_same_kind(batch)
         rate = self._rates.now(self.optimizer) if self._update is None else 0.0
         size = whole = len(batch[0])
         first = self._samples
@@ -192,6 +194,8 @@ class Step(Captures, Checkpointed):
             if structure != self._given:
                 raise Refusal("a batch has another structure than the first one")
             self._last = batch
+            if self._external:
+                self._external.require_same_kind(batch)
             return arrays(batch)
 
         def completed(step, samples, sums):

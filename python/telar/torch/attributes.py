@@ -1,0 +1,155 @@
+"""What forward may change beside parameters and the values of buffers: counters, caches, lists, tensors that a layer or a function keeps."""
+
+import collections
+import contextlib
+import random
+import sys
+import types
+
+import numpy
+import torch
+
+from telar.torch.fingerprint import HOOKS_OF_PARAMETERS
+
+OF_EVERY_LAYER = set(vars(torch.nn.Module()))
+CONTAINERS = (dict, list, set, collections.deque)
+MOST_MEMBERS = 1000  # of a container that is looked into
+MOST_NUMBERS = 1 << 20  # of a tensor whose values are kept
+NO_OBJECTS = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor)
+OF_LIBRARIES = sys.stdlib_module_names | {"torch", "telar", "numpy"}
+ABSENT = object()
+
+
+class Attributes:
+    """What a module's layers have as plain attributes now, and what their functions and the loss have as globals and in closures.
+
+    With what containers and objects of the user's among them have.
+    """
+
+    def __init__(self, module):
+        self._containers = []  # (container, its name, its content, which keys count, whether it has buffers)
+        self._cells = []  # (variable of a closure, its name, its value)
+        self._tensors = []  # (tensor, its name, its version, its values)
+        seen, todo = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}, list(module.named_modules())
+        while todo:
+            name, one = todo.pop()
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            if isinstance(one, torch.nn.Module):
+                self._note(vars(one), name, todo, lambda key: key not in OF_EVERY_LAYER)
+                self._note(one._buffers, name, todo, has_buffers=True)
+                todo += functions_of(type(one), name)
+            elif isinstance(one, torch.Tensor):
+                if not isinstance(one, torch.nn.Parameter) and not one.is_inference() and one.numel() <= MOST_NUMBERS:
+                    self._tensors.append((one, name, one._version, one.detach().clone()))
+            elif isinstance(one, CONTAINERS):
+                self._note(one, name, todo)
+            elif isinstance(one, types.MethodType):
+                todo += [(name, one.__func__), (name, one.__self__)]
+            elif isinstance(one, types.FunctionType):
+                if not is_of_a_library(one):
+                    self._note(one.__globals__, "", todo, frozenset(one.__code__.co_names).__contains__)
+                    for variable, cell in zip(one.__code__.co_freevars, one.__closure__ or ()):
+                        self._cells.append((cell, variable, value_of(cell)))
+                        todo.append((variable, value_of(cell)))
+            elif hasattr(one, "__dict__") and not isinstance(one, NO_OBJECTS) and not is_of_a_library(type(one)):
+                self._note(vars(one), name, todo)
+                todo += functions_of(type(one), name)
+
+    def restore(self):
+        """Gives all of it the values and contents of then."""
+        for container, _, content, counts, _ in self._containers:
+            if changed_member(content, content_of(container, counts), True) is None:
+                continue
+            if isinstance(container, dict):
+                for key in content_of(container, counts).keys() - content.keys():
+                    del container[key]
+                container.update(content)
+            else:
+                container.clear()
+                container.update(content.values()) if isinstance(container, set) else container.extend(content.values())
+        for cell, _, value in self._cells:
+            if value is not ABSENT:
+                cell.cell_contents = value
+        with torch.no_grad():
+            for tensor, _, version, values in self._tensors:
+                if tensor._version != version:
+                    tensor.copy_(values)
+
+    def changed(self, with_tensors):
+        """The name of what is another one now, or None. with_tensors: whether plain tensors count that were replaced."""
+        for container, name, content, counts, has_buffers in self._containers:
+            member = changed_member(content, content_of(container, counts), with_tensors or has_buffers)
+            if member is not None:
+                return f"{name}.{member}".removeprefix(".") if isinstance(container, dict) else name
+        name = next((name for cell, name, value in self._cells if is_changed(value, value_of(cell), with_tensors)), None)
+        return name or next((name for tensor, name, version, _ in self._tensors if tensor._version != version), None)
+
+    def _note(self, container, name, todo, counts=lambda key: True, has_buffers=False):
+        content = content_of(container, counts)
+        self._containers.append((container, name, content, counts, has_buffers))
+        if len(content) <= MOST_MEMBERS:
+            todo += [(f"{name}.{key}".removeprefix("."), member) for key, member in content.items()]
+
+
+def functions_of(kind, name):
+    """The functions of a class of the user's and of those from which it is made, each with this name."""
+    return [(name, function) for one in kind.__mro__ if not is_of_a_library(one) for function in vars(one).values()
+            if isinstance(function, types.FunctionType)]
+
+
+def is_of_a_library(one):
+    return (one.__module__ or "").partition(".")[0] in OF_LIBRARIES
+
+
+def value_of(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return ABSENT
+
+
+def content_of(container, counts):
+    """A copy of the members that count, by their keys or places."""
+    if isinstance(container, dict):
+        return {key: value for key, value in container.items() if counts(key)}
+    return dict(enumerate(container))
+
+
+def changed_member(before, now, with_tensors):
+    """The key of a member that is another one now, or None."""
+    return next((key for key in {**before, **now} if is_changed(before.get(key, ABSENT), now.get(key, ABSENT), with_tensors)), None)
+
+
+def is_changed(before, now, with_tensors):
+    if before is now or (isinstance(before, (int, float, complex, str)) and type(before) is type(now) and before == now):
+        return False
+    return with_tensors or not (isinstance(before, torch.Tensor) and isinstance(now, torch.Tensor))
+
+
+@contextlib.contextmanager
+def untouched(module):
+    """Afterwards parameters, their gradients, buffers, attributes, and the states of chance are as before. Hooks of parameters are not called."""
+    gradients = {p: p.grad for p in module.parameters()}
+    held = {tensor: tensor.detach().clone() for tensor in (*gradients, *module.buffers())}
+    hooks = [(p, kind, getattr(p, kind)) for p in gradients for kind in HOOKS_OF_PARAMETERS if getattr(p, kind)]
+    attributes, chance = Attributes(module), (torch.random.get_rng_state(), random.getstate(), numpy.random.get_state())
+    for parameter in gradients:
+        parameter.grad = None
+    for parameter, kind, _ in hooks:
+        setattr(parameter, kind, None)
+    try:
+        yield
+    finally:
+        attributes.restore()
+        for parameter, kind, registered in hooks:
+            setattr(parameter, kind, registered)
+        with torch.no_grad():
+            for tensor, values in held.items():
+                if not torch.equal(tensor, values):  # a batch norm raises no version
+                    tensor.copy_(values)
+        for parameter, gradient in gradients.items():
+            parameter.grad = gradient
+        for give, state in zip((torch.random.set_rng_state, random.setstate, numpy.random.set_state), chance):
+            give(state)
