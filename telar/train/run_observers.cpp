@@ -239,6 +239,7 @@ void ProgressObserver::step_done(const StepReport& report, const TrainingState& 
 void ProgressObserver::epoch_done(const EpochReport& report, const TrainingState& /*state*/) {
   EpochSummary summary{report.train[0], accuracy_of(report.train), std::nullopt, std::nullopt};
   if (more_) summary.more = more_();
+  summary.lowered_rate = report.lowered_rate;
   if (pace_ != nullptr) {
     summary.behind = pace_->lag();
     summary.behind_seconds = pace_->lag_seconds();
