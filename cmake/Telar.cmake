@@ -125,10 +125,17 @@ function(telar_protocols target folder)
   file(MAKE_DIRECTORY ${generated})
   foreach(protocol ${protocols})
     string(REGEX REPLACE "\\.proto$" "" stem ${generated}/${protocol})
-    set(sources ${stem}.pb.cc ${stem}.grpc.pb.cc)
-    add_custom_command(OUTPUT ${sources} ${stem}.pb.h ${stem}.grpc.pb.h
-      COMMAND protobuf::protoc --proto_path=${CMAKE_SOURCE_DIR} --cpp_out=${generated} --grpc_out=${generated}
-        --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin> ${protocol}
+    set(sources ${stem}.pb.cc)
+    set(headers ${stem}.pb.h)
+    set(grpc)
+    file(STRINGS ${CMAKE_SOURCE_DIR}/${protocol} services REGEX "^service ")
+    if(services)
+      list(APPEND sources ${stem}.grpc.pb.cc)
+      list(APPEND headers ${stem}.grpc.pb.h)
+      set(grpc --grpc_out=${generated} --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>)
+    endif()
+    add_custom_command(OUTPUT ${sources} ${headers}
+      COMMAND protobuf::protoc --proto_path=${CMAKE_SOURCE_DIR} --cpp_out=${generated} ${grpc} ${protocol}
       DEPENDS ${CMAKE_SOURCE_DIR}/${protocol} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} VERBATIM)
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -w SKIP_PRECOMPILE_HEADERS ON)
     target_sources(${target} PRIVATE ${sources})

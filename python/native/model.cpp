@@ -13,6 +13,7 @@
 #include "telar/io/atomic_file.h"
 #include "telar/io/model_file.h"
 #include "telar/io/model_text.h"
+#include "telar/io/onnx/onnx_file.h"
 #include "telar/nn/initialise.h"
 
 namespace telar::python {
@@ -157,6 +158,15 @@ std::vector<std::string> model_inputs_of(const PythonModel& model) {
   return names;
 }
 
+/// Those that `values` gives by name; the others are those with which the model began.
+GiveValues values_among(const nb::dict& values) {
+  return [&values](const ParameterInfo& parameter, std::span<float> into) {
+    if (!values.contains(parameter.name.c_str())) return initialise(parameter, 0, into);
+    const auto given = values_of(parameter.name, parameter.shape, values[parameter.name.c_str()]);
+    std::copy(given.begin(), given.end(), into.begin());
+  };
+}
+
 }  // namespace
 
 PythonModel::PythonModel(const std::string& path) : model_(read_model_file(path).model) {}
@@ -179,13 +189,18 @@ PythonModel::PythonModel(const ExternalForm& form, nb::object function) {
 }
 
 void PythonModel::write(const std::string& path, const nb::dict& values) const {
-  const auto give = [&](const ParameterInfo& parameter, std::span<float> into) {
-    if (!values.contains(parameter.name.c_str())) return initialise(parameter, 0, into);
-    const auto given = values_of(parameter.name, parameter.shape, values[parameter.name.c_str()]);
-    std::copy(given.begin(), given.end(), into.begin());
+  AtomicFile file(path);
+  write_model_file(file.file(), model_.name, graphs(), values_among(values));
+  file.commit();
+}
+
+void PythonModel::write_onnx(const std::string& path, const nb::dict& values) const {
+  const GiveValues give = values_among(values);
+  const auto by_name = [&](const std::string& name, std::span<float> into) {
+    give(*std::ranges::find(graphs().parameters, name, &ParameterInfo::name), into);
   };
   AtomicFile file(path);
-  write_model_file(file.file(), model_.name, graphs(), give);
+  telar::write_onnx(file.file(), graphs().prediction, by_name, {.name = model_.name});
   file.commit();
 }
 
@@ -202,6 +217,8 @@ void bind_model(nb::module_& module) {
                   "Of three graphs. parameters: (name, 'trained', 'statistic' or 'fixed', momentum, values).")
       .def("write", &PythonModel::write, nb::arg("path"), nb::arg("values") = nb::dict(),
            "Writes a model file with these values by name; the others are those with which the model began.")
+      .def("write_onnx", &PythonModel::write_onnx, nb::arg("path"), nb::arg("values") = nb::dict(),
+           "The same as an ONNX file, of which the input x gives the prediction.")
       .def_prop_ro("name", [](const PythonModel& model) { return model.model().name; })
       .def_prop_ro("metrics", [](const PythonModel& model) { return model.graphs().metrics; })
       .def_prop_ro("inputs", &model_inputs_of,

@@ -31,6 +31,8 @@ class PythonModel {
 
   /// Writes the model file, with the values that `values` gives by name, and its own for the others.
   void write(const std::string& path, const nanobind::dict& values) const;
+  /// The same as an ONNX file (telar/io/onnx/onnx_file.h).
+  void write_onnx(const std::string& path, const nanobind::dict& values) const;
 
  private:
   std::shared_ptr<const ExternalModel> external_;

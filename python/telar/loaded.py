@@ -45,6 +45,11 @@ class LoadedModel:
         samples = len(next(iter(arrays.values())))
         return {metric: total / samples for metric, total in zip(self.metrics, sums)}
 
+    def export(self, path):
+        """Writes the model as an ONNX file: its inputs are those of predict(), by name, with any number of samples, and its
+        output is "values", the predictions. Raises telar.Error, naming the layer, for an operation that ONNX has not."""
+        self._model.write_onnx(os.fspath(path))
+
     def _arrays(self, inputs, named):
         forms = {name: dtype for name, dtype, _ in self.inputs}
         given = dict(zip(forms, inputs)) | named

@@ -22,6 +22,7 @@ int run(int argc, char** argv) {
   telar::cli::add_launch(program);
   telar::cli::add_evaluate(program);
   telar::cli::add_predict(program);
+  telar::cli::add_export(program);
   telar::cli::add_devices(program);
   telar::cli::add_show(program);
   telar::cli::add_serve(program);

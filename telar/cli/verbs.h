@@ -9,6 +9,7 @@ void add_init(Verb& program);
 void add_train(Verb& program);
 void add_evaluate(Verb& program);
 void add_predict(Verb& program);
+void add_export(Verb& program);
 void add_devices(Verb& program);
 void add_show(Verb& program);
 void add_launch(Verb& program);

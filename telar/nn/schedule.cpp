@@ -14,6 +14,10 @@ double rate_after(const Schedule& schedule, const ConstantSchedule&, int64_t /*d
   return schedule.base;
 }
 
+double rate_after(const Schedule& schedule, const PlateauSchedule&, int64_t /*done*/) {
+  return schedule.base;
+}
+
 double rate_after(const Schedule& schedule, const StepSchedule& shape, int64_t done) {
   auto drops = std::count_if(shape.milestones.begin(), shape.milestones.end(),
                              [&](int64_t milestone) { return milestone <= done; });

@@ -34,10 +34,20 @@ struct CosineSchedule {
   double minimum = 0;
 };
 
+/// The rate is multiplied by `gamma` whenever a metric of the validation has not improved for `patience`
+/// epochs, down to `minimum`. That follows from the results (TrainingState::plateau), so learning_rate()
+/// leaves it out.
+struct PlateauSchedule {
+  int64_t patience = 5;
+  double gamma = 0.1;
+  double minimum = 0;
+};
+
 /// A learning rate as a pure function of the step number: it has no state to save or restore.
 struct Schedule {
   double base = 0.01;
-  std::variant<ConstantSchedule, StepSchedule, ExponentialSchedule, InverseTimeSchedule, CosineSchedule>
+  std::variant<ConstantSchedule, StepSchedule, ExponentialSchedule, InverseTimeSchedule, CosineSchedule,
+               PlateauSchedule>
       shape;
   int64_t warmup_steps = 0;  ///< first steps, in which the rate rises linearly; the last has the base rate
   double warmup_from = 0;    ///< the rate at the start of the warm-up

@@ -107,6 +107,7 @@ void Progress::end_epoch(const EpochSummary& summary) {
   }
   if (summary.behind) line += "  " + behind_text(*summary.behind, summary.behind_seconds);
   if (!summary.more.empty()) line += "  " + summary.more;
+  if (summary.lowered_rate) line += fmt::format("  learning rate lowered to {:.3g}", *summary.lowered_rate);
   print_line(line + fmt::format("  {:.1f} s", seconds));
 }
 

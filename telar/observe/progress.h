@@ -51,6 +51,7 @@ struct EpochSummary {
   std::optional<int64_t> behind = std::nullopt;         ///< as in ProgressState
   std::optional<double> behind_seconds = std::nullopt;  ///< the same
   std::string more = {};                                ///< further figures
+  std::optional<double> lowered_rate = std::nullopt;    ///< the learning rate from here on, if it fell
 };
 
 /// Shows the progress of a training run on a stream. The terminal is unchanged at any moment (nothing is

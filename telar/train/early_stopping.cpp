@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "telar/nn/metrics.h"
 
@@ -14,10 +16,32 @@ std::string not_finite_warning(const std::string& metric, double value, int64_t 
                      metric, epoch + 1, value);
 }
 
+namespace {
+
+bool improves(double value, const std::string& metric, const std::optional<double>& best) {
+  if (!std::isfinite(value)) return false;
+  return !best || (lower_is_better(metric) ? value < *best : value > *best);
+}
+
+}  // namespace
+
+bool judge_plateau(double value, const std::string& metric, const PlateauSchedule& rule, double base,
+                   TrainingState& state) {
+  Plateau& plateau = state.plateau ? *state.plateau : state.plateau.emplace();
+  if (improves(value, metric, plateau.best)) {
+    plateau.best = value;
+    plateau.epochs = 0;
+    return false;
+  }
+  if (++plateau.epochs < rule.patience) return false;
+  plateau.epochs = 0;
+  const double before = plateau.factor;
+  plateau.factor = std::max(before * rule.gamma, std::min(before, rule.minimum / base));
+  return plateau.factor < before;
+}
+
 bool judge_epoch(double value, const EarlyStopping& rule, TrainingState& state) {
-  const bool better =
-      !state.best || (lower_is_better(rule.metric) ? value < *state.best : value > *state.best);
-  const bool best = std::isfinite(value) && better;
+  const bool best = improves(value, rule.metric, state.best);
   if (best) {
     state.best = value;
     state.best_step = state.step;

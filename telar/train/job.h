@@ -107,6 +107,7 @@ struct ScheduleJob {
   double gamma = 0.1;
   double decay = 1;
   double minimum = 0;
+  int64_t patience = 5;  ///< epochs
 };
 
 /// How each batch of a stream is tested before it is trained on, and what is averaged.

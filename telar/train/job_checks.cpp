@@ -171,6 +171,27 @@ void check_metrics(const Job& job, const Where& where) {
   }
 }
 
+void check_plateau(const Job& job, const Where& where) {
+  const std::string place = where("schedule.name");
+  if (uses_servers(job))
+    throw user_error(
+        "{}: schedule.name is plateau, but the workers of strategy {} take the learning rate from the step alone; choose another schedule",
+        place, job.strategy.name);
+  if (trains_on_stream(job.data))
+    throw user_error(
+        "{}: schedule.name is plateau, which needs validation samples; source {} sets none aside", place,
+        job.data.source);
+  if (!job.data.validates())
+    throw user_error("{}: schedule.name is plateau, which needs validation samples, but data.validation is 0",
+                     place);
+  if (job.schedule.gamma >= 1)
+    throw user_error("{}: schedule.gamma is {}, but a plateau lowers the rate: it must be below 1",
+                     where("schedule.gamma"), job.schedule.gamma);
+  if (job.schedule.minimum > job.optimizer.learning_rate)
+    throw user_error("{}: schedule.minimum is {}, above the learning rate {}", where("schedule.minimum"),
+                     job.schedule.minimum, job.optimizer.learning_rate);
+}
+
 void check_training(const Job& job, const Where& where) {
   check_metrics(job, where);
   check_loss(job, where);
@@ -183,6 +204,7 @@ void check_training(const Job& job, const Where& where) {
     throw user_error("{}: a warm-up of {} epochs does not fit into a training of {}; it must be shorter",
                      where("schedule.warmup_epochs"), job.schedule.warmup_epochs, job.training.epochs);
   }
+  if (job.schedule.name == "plateau") check_plateau(job, where);
   if (job.schedule.scale != "none" && job.training.batch_per != "worker") {
     throw user_error(
         "{}: schedule.scale is {}, but the batch does not grow with the number of workers; set training.batch_per to worker, or do not scale the rate",

@@ -104,8 +104,8 @@ std::vector<JobKey> schedule_keys() {
   return {
       job_key(
           kSchedule, [](auto& job) -> auto& { return job.schedule.name; },
-          {.choices = {"constant", "step", "exponential", "inverse_time", "cosine"}},
-          "How the learning rate changes during training. Short form: `schedule: cosine`."),
+          {.choices = {"constant", "step", "exponential", "inverse_time", "cosine", "plateau"}},
+          "How the learning rate changes during training; plateau: whenever the validation no longer improves. Short form: `schedule: cosine`."),
       job_key(
           "schedule.warmup_epochs", [](auto& job) -> auto& { return job.schedule.warmup_epochs; },
           {.least = 0, .most = 1e6},
@@ -128,21 +128,29 @@ std::vector<JobKey> schedule_keys() {
                {.least = 0, .most = 1e6},
                "Also multiplies the learning rate by gamma every N epochs. 0: never.")),
       when(
-          kSchedule, {"step", "exponential"},
+          kSchedule, {"step", "exponential", "plateau"},
           job_key(
               "schedule.gamma", [](auto& job) -> auto& { return job.schedule.gamma; },
               {.least = 0, .most = 10, .above_least = true},
-              "step: factor by which each step multiplies the learning rate. exponential: the factor of an epoch, in equal parts for its steps.")),
+              "step and plateau: factor by which each step multiplies the learning rate; plateau: below 1. exponential: the factor of an epoch, in equal parts for its steps.")),
       when(
           kSchedule, {"inverse_time"},
           job_key(
               "schedule.decay", [](auto& job) -> auto& { return job.schedule.decay; },
               {.least = 0, .most = 1e6},
               "Divides the learning rate by 1 + this value times the number of epochs so far, with parts of an epoch.")),
-      when(kSchedule, {"cosine"},
-           job_key(
-               "schedule.minimum", [](auto& job) -> auto& { return job.schedule.minimum; },
-               {.least = 0, .most = 1e6}, "Learning rate at the end of training.")),
+      when(
+          kSchedule, {"cosine", "plateau"},
+          job_key(
+              "schedule.minimum", [](auto& job) -> auto& { return job.schedule.minimum; },
+              {.least = 0, .most = 1e6},
+              "cosine: learning rate at the end of training. plateau: the rate below which it does not fall.")),
+      when(
+          kSchedule, {"plateau"},
+          job_key(
+              "schedule.patience", [](auto& job) -> auto& { return job.schedule.patience; },
+              {.least = 1, .most = 1e9},
+              "Epochs without a better `training.early_stopping.metric` of the validation after which the learning rate is multiplied by gamma, and after as many again.")),
   };
 }
 

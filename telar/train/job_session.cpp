@@ -219,6 +219,8 @@ Schedule job_schedule(const Job& job, int64_t steps_per_epoch) {
   schedule.total_steps = job.training.epochs * steps_per_epoch;
   if (job.schedule.name == "cosine") {
     schedule.shape = CosineSchedule{job.schedule.minimum};
+  } else if (job.schedule.name == "plateau") {
+    schedule.shape = PlateauSchedule{job.schedule.patience, job.schedule.gamma, job.schedule.minimum};
   } else if (job.schedule.name == "exponential") {
     schedule.shape = ExponentialSchedule{job.schedule.gamma, steps_per_epoch};
   } else if (job.schedule.name == "inverse_time") {

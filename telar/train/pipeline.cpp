@@ -240,15 +240,19 @@ void require_alike(const SampleSpec& train, const SampleSpec& test) {
   }
 }
 
+FeatureScale scale_of(const DataJob& data, const SampleSpec& spec) {
+  if (!wants_normalising(data, spec)) return {};
+  return {data.mean, data.std, data.rules == kFirstRules ? Normalising::rounded : Normalising::exact};
+}
+
 DatasetPtr normalise(const DataJob& data, DatasetPtr samples) {
   if (samples == nullptr) return samples;
   const bool focal = data.loss == "focal";
   if (samples->spec().classes == 0 && (focal || data.loss == "binary_cross_entropy"))
     samples = with_probabilities(std::move(samples), focal);
-  if (!wants_normalising(data, samples->spec()) || data.mean.empty())
-    return without_width(std::move(samples));
-  return normalised(std::move(samples), data.mean, data.std,
-                    data.rules == kFirstRules ? Normalising::rounded : Normalising::exact);
+  const FeatureScale scale = scale_of(data, samples->spec());
+  if (scale.mean.empty()) return without_width(std::move(samples));
+  return normalised(std::move(samples), scale.mean, scale.std, scale.how);
 }
 
 PictureListing picture_listing(const DataJob& data, const SampleChecks* checks) {

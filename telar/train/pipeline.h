@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "telar/data/dataset.h"
+#include "telar/data/normalised.h"
 #include "telar/data/pictures/image_folder.h"
 #include "telar/data/source.h"
 #include "telar/data/streams/stream.h"
@@ -127,6 +128,9 @@ DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChe
 
 /// Throws Error (user) unless samples of both kinds have the same shape, type and classes.
 void require_alike(const SampleSpec& train, const SampleSpec& test);
+
+/// With what samples are normalised in training; empty if they are not.
+FeatureScale scale_of(const DataJob& data, const SampleSpec& spec);
 
 /// Samples as in training: normalised with the job's mean and std if it has them, and with labels that its
 /// loss can take. Null if `samples` is null.

@@ -168,11 +168,13 @@ class Run {
 
   /// A column may name no sample for validation, which the job alone does not tell.
   void check_early_stopping() const {
-    if (job_.training.early_stopping_patience == 0 || opened_.data.train == nullptr) return;
-    if (opened_.data.validation == nullptr)
+    if (opened_.data.train == nullptr || opened_.data.validation != nullptr) return;
+    if (job_.training.early_stopping_patience > 0)
       throw user_error(
           "training.early_stopping.patience is {}, but data.split_column names no sample for validation",
           job_.training.early_stopping_patience);
+    if (job_.schedule.name == "plateau")
+      throw user_error("schedule.name is plateau, but data.split_column names no sample for validation");
   }
 
   void check_profile() const {

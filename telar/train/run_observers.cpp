@@ -245,6 +245,7 @@ void ProgressObserver::epoch_done(const EpochReport& report, const TrainingState
   if (report.again) return;
   EpochSummary summary{report.train[0], accuracy_of(report.train), std::nullopt, std::nullopt};
   if (more_) summary.more = more_();
+  summary.lowered_rate = report.lowered_rate;
   if (pace_ != nullptr) {
     summary.behind = pace_->lag();
     summary.behind_seconds = pace_->lag_seconds();

@@ -132,7 +132,7 @@ void SessionSteps::begin_step() {
 
 float SessionSteps::rate_of_next() const {
   const EpochStart& epoch = range_.epoch;
-  const double rate = learning_rate_in_epoch(options_.schedule, epoch.epoch, epoch.steps, next_);
+  const double rate = learning_rate_in_epoch(options_.schedule, epoch, next_);
   const StreamEvaluation* evaluation = options_.evaluation;
   const double factor = evaluation == nullptr ? 1 : evaluation->rate_factor(range_.before + next_ + 1);
   return static_cast<float>(rate * factor);

@@ -66,10 +66,9 @@ class StepSource {
 };
 
 /// The learning rate of a step of an epoch. The schedule follows the epochs: steps in total are another
-/// number once a resumed run has changed its batch. `epoch_steps`: of each epoch.
-inline double learning_rate_in_epoch(const Schedule& schedule, int64_t epoch, int64_t epoch_steps,
-                                     int64_t step) {
-  return learning_rate(schedule, epoch * epoch_steps + step + 1);
+/// number once a resumed run has changed its batch.
+inline double learning_rate_in_epoch(const Schedule& schedule, const EpochStart& epoch, int64_t step) {
+  return epoch.rate_factor * learning_rate(schedule, epoch.epoch * epoch.steps + step + 1);
 }
 
 }  // namespace telar

@@ -131,6 +131,9 @@ void Trainer::check_others() const {
   if (options_.pause_requested)
     throw user_error(
         "with parameter servers, the training pauses after numbers of steps, not on request: workers may wait for samples");
+  if (plateau_schedule() != nullptr)
+    throw user_error(
+        "with parameter servers, the workers take the learning rate from the step alone, so it cannot follow the validation");
   if (!options_.evaluation) return;
   if (options_.evaluation->separate_pass)
     throw user_error(
@@ -140,15 +143,20 @@ void Trainer::check_others() const {
         "with parameter servers, the workers take the learning rate from the schedule; a drift cannot raise it");
 }
 
+const PlateauSchedule* Trainer::plateau_schedule() const {
+  return std::get_if<PlateauSchedule>(&options_.schedule.shape);
+}
+
 EpochStart Trainer::start_of_epoch(const BatchSource& train) const {
   const std::optional<PassSize> size = train.size(static_cast<uint32_t>(state_.epoch));
-  if (size) return {state_.epoch, options_.epochs, size->batches, size->samples};
+  const double factor = state_.plateau && plateau_schedule() != nullptr ? state_.plateau->factor : 1;
+  if (size) return {state_.epoch, options_.epochs, size->batches, size->samples, factor};
   if (options_.epoch_steps < 1) {
     throw user_error(
         "the source of the training samples has no known end, so the number of steps of an epoch must be given; it is {}",
         options_.epoch_steps);
   }
-  return {state_.epoch, options_.epochs, options_.epoch_steps, options_.epoch_steps * options_.batch};
+  return {state_.epoch, options_.epochs, options_.epoch_steps, options_.epoch_steps * options_.batch, factor};
 }
 
 /// Returns false if it was stopped before the last step. After the last step it lets the epoch finish first,
@@ -215,7 +223,7 @@ void Trainer::count(const Epoch& epoch, const CompletedStep& step, double second
   state_.epoch_samples += step.samples;
   state_.seconds += seconds;
   add_to(state_.epoch_sums, step.metrics);
-  double rate = learning_rate_in_epoch(options_.schedule, epoch.start.epoch, epoch.start.steps, step.step);
+  double rate = learning_rate_in_epoch(options_.schedule, epoch.start, step.step);
   if (state_.evaluation) rate *= state_.evaluation->rate_factor(state_.step);
   const StepReport report{step.samples,
                           step.metrics,
@@ -253,7 +261,12 @@ std::optional<EpochReport> Trainer::finish_epoch(const BatchSource* validation,
     if (!means) return std::nullopt;
     report.validation = std::move(*means);
     report.validation_seconds = seconds_since(start);
-    report.best = judge_epoch(report.validation[deciding_metric_], options_.early_stopping, state_);
+    const double value = report.validation[deciding_metric_];
+    report.best = judge_epoch(value, options_.early_stopping, state_);
+    const PlateauSchedule* plateau = plateau_schedule();
+    const double base = options_.schedule.base;
+    if (plateau != nullptr && judge_plateau(value, options_.early_stopping.metric, *plateau, base, state_))
+      report.lowered_rate = base * state_.plateau->factor;
   }
   ++state_.epoch;
   report.again = state_.epoch <= told_epochs_;

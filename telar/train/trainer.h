@@ -105,6 +105,7 @@ class Trainer {
  private:
   struct Epoch;
   void check_others() const;
+  const PlateauSchedule* plateau_schedule() const;  ///< null: the schedule is another one
   EpochStart start_of_epoch(const BatchSource& train) const;
   bool run_epoch(Epoch& epoch);
   enum class StepsEnd : uint8_t { all, paused, stopped };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "telar/core/latency_counts.h"
@@ -11,8 +12,9 @@ namespace telar {
 struct EpochStart {
   int64_t epoch = 0;  ///< from 0
   int64_t epochs = 0;
-  int64_t steps = 0;    ///< in the epoch
-  int64_t samples = 0;  ///< in the epoch
+  int64_t steps = 0;       ///< in the epoch
+  int64_t samples = 0;     ///< in the epoch
+  double rate_factor = 1;  ///< of the schedule's rates, by a PlateauSchedule
 };
 
 struct StepReport {
@@ -34,8 +36,9 @@ struct EpochReport {
   std::vector<double> train;       ///< values of the figures, computed during training
   std::vector<double> validation;  ///< those after the epoch; empty without validation samples
   double validation_seconds = 0;
-  bool best = false;   ///< the best epoch so far
-  bool again = false;  ///< observers have heard of its end before
+  bool best = false;                   ///< the best epoch so far
+  bool again = false;                  ///< observers have heard of its end before
+  std::optional<double> lowered_rate;  ///< by a PlateauSchedule, for the next epoch; none: it stays
 };
 
 /// Receives the events of a training: for progress, logs and checkpoints. `state` is the state after the

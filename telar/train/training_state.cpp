@@ -36,6 +36,14 @@ std::string bytes_from(const JsonFields& fields, const std::string& name) {
   return bytes;
 }
 
+Plateau plateau_from_json(const JsonFields& fields) {
+  Plateau plateau;
+  plateau.factor = fields.number("factor", 0);
+  if (!fields.is_null("best")) plateau.best = fields.number("best", -std::numeric_limits<double>::infinity());
+  plateau.epochs = fields.integer("epochs", 0, kMostEpochs);
+  return plateau;
+}
+
 /// What must hold between the fields, whatever the job.
 void check_agreement(const TrainingState& state, const JsonFields& fields) {
   if (state.best_step > state.step)
@@ -68,6 +76,11 @@ std::string to_json(const TrainingState& state) {
   json["best_step"] = state.best_step;
   json["epochs_since_best"] = state.epochs_since_best;
   json["stopped_early"] = state.stopped_early;
+  if (const auto& plateau = state.plateau)
+    json["plateau"] = {
+        {"factor", plateau->factor},
+        {"best", plateau->best ? nlohmann::ordered_json(*plateau->best) : nlohmann::ordered_json()},
+        {"epochs", plateau->epochs}};
   if (state.evaluation) json["evaluation"] = to_json(*state.evaluation);
   return json.dump(2);
 }
@@ -91,6 +104,8 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
   state.best_step = fields.integer("best_step", 0, kMostSteps);
   state.epochs_since_best = fields.integer("epochs_since_best", 0, kMostEpochs);
   state.stopped_early = fields.flag("stopped_early");
+  if (fields.has("plateau"))
+    state.plateau = plateau_from_json(JsonFields::of(fields.value("plateau"), source + ", plateau"));
   if (fields.has("evaluation"))
     state.evaluation =
         stream_evaluation_from_json(JsonFields::of(fields.value("evaluation"), source + ", evaluation"));

@@ -11,6 +11,15 @@
 
 namespace telar {
 
+/// What a PlateauSchedule has made of the validations so far.
+struct Plateau {
+  double factor = 1;           ///< by which the rate is multiplied
+  std::optional<double> best;  ///< the deciding metric in the best epoch so far
+  int64_t epochs = 0;          ///< since then, or since the rate was lowered
+
+  bool operator==(const Plateau&) const = default;
+};
+
 /// The position of a training between two steps. Together with the session's state it is all that a run needs
 /// to resume. Random numbers depend only on seed, epoch and sample, so there is no generator state to save.
 struct TrainingState {
@@ -37,6 +46,7 @@ struct TrainingState {
   int64_t epochs_since_best = 0;
   bool stopped_early = false;
 
+  std::optional<Plateau> plateau;              ///< with a PlateauSchedule, after the first validation
   std::optional<StreamEvaluation> evaluation;  ///< of a stream
 
   bool operator==(const TrainingState&) const = default;

@@ -155,7 +155,8 @@ void WorkerLoop::tell_prepared(double seconds) {
 
 StepInputs WorkerLoop::inputs_of(uint32_t epoch, int64_t step) const {
   const int64_t number = static_cast<int64_t>(epoch) * steps_per_epoch_ + step + 1;
-  const double rate = learning_rate_in_epoch(options_.schedule, epoch, steps_per_epoch_, step);
+  const double rate =
+      learning_rate_in_epoch(options_.schedule, {.epoch = epoch, .steps = steps_per_epoch_}, step);
   return {static_cast<float>(rate), number, epoch, 1};
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "support/endless.h"
 #include "support/make_session.h"
@@ -290,6 +292,74 @@ TEST(Trainer, RefusesInvalidOptions) {
   EXPECT_THROW(with([](TrainerOptions& o) { o.evaluation_batch = 0; }), Error);
   EXPECT_THROW(with([](TrainerOptions& o) { o.early_stopping.patience = -1; }), Error);
   EXPECT_THROW(with([](TrainerOptions& o) { o.early_stopping.metric = "top5"; }), Error);
+}
+
+// torch.optim.lr_scheduler.ReduceLROnPlateau(factor=0.5, patience=1, threshold=0, min_lr=0.03), whose
+// patience is one less: it lowers the rate when more epochs than that have passed.
+TEST(Trainer, APlateauLowersTheRateAsPyTorchDoes) {
+  const std::vector<double> losses = {0.95, 0.9,  0.92, 1.02, 1.02, 1.02, 1.12, 1.14,
+                                      1.09, 1.04, 1.14, 1.24, 1.34, 1.29, 0.1,  1.19};
+  const std::vector<double> rates = {0.2,  0.2,  0.2,  0.1,  0.1,  0.05, 0.05, 0.03,
+                                     0.03, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03};
+  for (const bool loss : {true, false}) {
+    TrainingState state;
+    for (size_t i = 0; i < losses.size(); ++i) {
+      const double value = loss ? losses[i] : -losses[i];
+      const double before = state.plateau ? state.plateau->factor : 1;
+      const PlateauSchedule rule{.patience = 2, .gamma = 0.5, .minimum = 0.03};
+      const bool lower = judge_plateau(value, loss ? "loss" : "accuracy", rule, 0.2, state);
+      EXPECT_NEAR(0.2 * state.plateau->factor, rates[i], 1e-15);
+      EXPECT_EQ(lower, state.plateau->factor < before);
+      EXPECT_EQ(training_state_from_json(to_json(state), "state.json"), state);
+    }
+  }
+  TrainingState state;
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(judge_plateau(kNan, "loss", {.patience = 2}, 0.2, state));
+  EXPECT_TRUE(judge_plateau(kNan, "loss", {.patience = 2}, 0.2, state));
+  EXPECT_EQ(training_state_from_json(to_json(state), "state.json"), state);
+}
+
+/// The learning rate of each epoch.
+class Rates final : public TrainingObserver {
+ public:
+  void epoch_began(const EpochStart& start, const TrainingState&) override { epoch_ = start.epoch; }
+  void step_done(const StepReport& report, const TrainingState&) override {
+    of_epochs[epoch_].insert(report.learning_rate);
+  }
+  void epoch_done(const EpochReport& report, const TrainingState& state) override {
+    if (report.lowered_rate) lowered.push_back(*report.lowered_rate);
+    states.push_back(state);
+  }
+  std::map<int64_t, std::set<double>> of_epochs;
+  std::vector<double> lowered;
+  std::vector<TrainingState> states;
+
+ private:
+  int64_t epoch_ = 0;
+};
+
+TEST(Trainer, APlateauChangesTheStepsOfTheNextEpochAndIsResumed) {
+  const DatasetPtr data = samples();
+  TrainerOptions plateau = options();
+  plateau.epochs = 6;
+  // The loss stays: the parameters do not change in f32.
+  plateau.schedule = {.base = 1e-20, .shape = PlateauSchedule{.patience = 2, .gamma = 0.5}};
+  const auto trained = session();
+  Trainer whole(*trained, plateau);
+  Rates rates;
+  whole.fit(*data, data.get(), {&rates});
+  const std::map<int64_t, std::set<double>> expected = {{0, {1e-20}},   {1, {1e-20}},   {2, {1e-20}},
+                                                        {3, {0.5e-20}}, {4, {0.5e-20}}, {5, {0.25e-20}}};
+  EXPECT_EQ(rates.of_epochs, expected);
+  EXPECT_EQ(rates.lowered, (std::vector<double>{0.5e-20, 0.25e-20}));
+
+  const auto other = session();
+  Trainer later(*other, plateau);
+  later.restore(training_state_from_json(to_json(rates.states[3]), "state.json"));
+  Rates resumed;
+  later.fit(*data, data.get(), {&resumed});
+  EXPECT_EQ(resumed.of_epochs, (std::map<int64_t, std::set<double>>{{4, {0.5e-20}}, {5, {0.25e-20}}}));
 }
 
 TEST(Trainer, ANonFiniteMetricIsNeverTheBest) {
