@@ -60,12 +60,15 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 
 std::unique_ptr<LaunchEngine> engine_of(const LaunchArguments& arguments) {
+  const bool names_hosts = !arguments.hosts.empty() || !arguments.host_file.empty();
+  if (arguments.on != "ssh" && (names_hosts || arguments.ssh != "ssh"))
+    throw user_error("--hosts, --host-file and --ssh are for --on ssh, not for --on {}", arguments.on);
   if (arguments.on == "slurm") return slurm_engine();
   if (arguments.on == "local") {
     if (arguments.processes == 0) throw user_error("--on local: say with --processes how many there will be");
     return local_engine(arguments.processes);
   }
-  if (arguments.hosts.empty() == arguments.host_file.empty())
+  if (!names_hosts)
     throw user_error("--on ssh: name the hosts with --hosts node1,node2:4, or with --host-file FILE");
   const std::vector<std::string> ssh = words_of(arguments.ssh);
   if (ssh.empty()) throw user_error("--ssh: it names no program");
@@ -99,6 +102,14 @@ class LaunchedRun {
                                          : arguments.program;
     requeued_ = slurm_variable(arguments, "SLURM_RESTART_COUNT");
   }
+
+  /// A folder that was made here stays empty if the run did not begin, or is on another host.
+  ~LaunchedRun() {
+    std::error_code ignored;
+    if (!claimed_.empty()) std::filesystem::remove(claimed_, ignored);
+  }
+  LaunchedRun(const LaunchedRun&) = delete;
+  LaunchedRun& operator=(const LaunchedRun&) = delete;
 
   int processes() const { return processes_; }
   bool elastic() const { return job_.strategy.min_workers > 0; }
@@ -144,9 +155,10 @@ class LaunchedRun {
   /// The run's folder, the same at every start. A job that Slurm queues again finds its own.
   const std::string& folder() {
     std::string& folder = job_.output.folder;
+    if (folder.empty() && arguments_.resume) folder = RunFolder::find(job_).value_or("").string();
     const std::string id = slurm_variable(arguments_, "SLURM_JOB_ID");
-    if (folder.empty())
-      folder = id.empty() ? claim_run_folder(job_.name).string() : fmt::format("runs/{}-{}", job_.name, id);
+    if (folder.empty() && !id.empty()) folder = fmt::format("runs/{}-{}", job_.name, id);
+    if (folder.empty()) folder = claimed_ = claim_run_folder(job_.name).string();
     return folder;
   }
   std::string listening() const { return near_ ? "127.0.0.1:0" : "0.0.0.0:0"; }
@@ -164,6 +176,7 @@ class LaunchedRun {
   Job job_;
   int processes_ = 1;
   bool near_ = false;
+  std::string claimed_;  ///< the run's folder, if it was made here
   std::string program_;
   std::string requeued_;
 };

@@ -67,7 +67,7 @@ std::optional<int> Supervisor::advance(double now) {
 }
 
 std::vector<LaunchSlot> Supervisor::usable_slots() {
-  const std::vector<LaunchSlot> all = engine_.slots();
+  std::vector<LaunchSlot> all = engine_.slots();
   std::vector<LaunchSlot> usable;
   std::ranges::copy_if(all, std::back_inserter(usable),
                        [&](const LaunchSlot& slot) { return !lost_hosts_.contains(slot.host); });

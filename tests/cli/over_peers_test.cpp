@@ -152,6 +152,19 @@ TEST_F(OverPeers, AWorkerThatIsStoppedForEverDoesNotOutliveARunThatFails) {
   EXPECT_EQ(while_training("kill -STOP $w; kill -KILL $job"), 137);
 }
 
+TEST_F(OverPeers, AnErrorOfAnotherRankNamesRankAndHostAndWhereToJoinIsAHost) {
+  EXPECT_NE(run("hostname >host\n"
+                "$T train small.yaml --output run --workers 2 --coordinate 0.0.0.0:0 --address-file at "
+                "--insecure-network >out 2>err & job=$!\n"
+                "for i in $(seq 300); do [ -s at ] && break; sleep 0.1; done\n"
+                "$T work --join 127.0.0.1:$(cut -d: -f2 at) --set data.path=/nowhere 2>refused\n"
+                "wait $job\n"),
+            0);
+  const std::string host = text("host").substr(0, text("host").find('\n'));
+  EXPECT_TRUE(says(text("refused"), "error: rank 1 on " + host + ": ")) << text("refused");
+  EXPECT_TRUE(says(text("out"), "telar work --join " + host + ":")) << text("out");
+}
+
 TEST_F(OverPeers, ProcessesJoinWithTheTokenOnly) {
   EXPECT_EQ(run("$T train small.yaml --output run --workers 3 --coordinate 127.0.0.1:0 --address-file at "
                 "--token-file token >out 2>err & job=$!\n"
