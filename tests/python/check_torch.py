@@ -2139,6 +2139,13 @@ class Hostile(unittest.TestCase):
         step.sync()
         self.assertLess(largest_difference([net(batch[0])], [other(batch[0])]), 1e-5)
 
+    def test_what_is_kept_before_a_norm_is_found_by_its_statistics(self):
+        def forward(self, x):
+            before, self.mean = self.mean, self.fc(x).detach().mean(0)
+            return self.norm(self.fc(x) if before is None else self.fc(x) + before)
+
+        self.assert_refused("move the statistics to different values", forward, layers=lambda: {"fc": nn.Linear(4, 3), "norm": nn.BatchNorm1d(3), "mean": None})
+
     def test_what_a_call_notes_is_noted_once_a_step(self):
         """Counters and lists, of the module, of an object, and global, of which a call depends or not."""
 

@@ -443,7 +443,7 @@ def rate_by_a_schedule_of_ones_own(use):
 
 @construct
 def state_that_is_reset(use):
-    net, _ = fitted(use, optimizer=of.Adam(0.05))
+    net, _ = fitted(use, optimizer=of.Adam(0.05, epsilon=1e-3))
     net.optimizer.iterations.assign(0)
     for variable in net.optimizer.variables[2:]:
         variable.assign(ops.zeros_like(variable))

@@ -12,6 +12,7 @@ import torch
 from telar.torch.fingerprint import HOOKS_OF_PARAMETERS
 
 OF_EVERY_LAYER = set(vars(torch.nn.Module()))
+REGISTERED = {key for key, value in vars(torch.nn.Module()).items() if isinstance(value, dict)} - {"_modules", "_parameters"}  # buffers, hooks
 CONTAINERS = (dict, list, set, collections.deque)
 MOST_MEMBERS = 1000  # of a container that is looked into
 MOST_NUMBERS = 1 << 20  # of a tensor whose values are kept
@@ -27,7 +28,7 @@ class Attributes:
     """
 
     def __init__(self, module):
-        self._containers = []  # (container, its name, its content, which keys count, whether it has buffers)
+        self._containers = []  # (container, its name, its content, which keys count, whether it has buffers or hooks)
         self._cells = []  # (variable of a closure, its name, its value)
         self._tensors = []  # (tensor, its name, its version, its values)
         seen, todo = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}, list(module.named_modules())
@@ -38,7 +39,8 @@ class Attributes:
             seen.add(id(one))
             if isinstance(one, torch.nn.Module):
                 self._note(vars(one), name, todo, lambda key: key not in OF_EVERY_LAYER)
-                self._note(one._buffers, name, todo, has_buffers=True)
+                for key in REGISTERED & vars(one).keys():
+                    self._note(vars(one)[key], name, todo, is_registered=True)
                 todo += functions_of(type(one), name)
             elif isinstance(one, torch.Tensor):
                 if not isinstance(one, torch.nn.Parameter) and not one.is_inference() and one.numel() <= MOST_NUMBERS:
@@ -48,7 +50,7 @@ class Attributes:
             elif isinstance(one, types.MethodType):
                 todo += [(name, one.__func__), (name, one.__self__)]
             elif isinstance(one, types.FunctionType):
-                if not is_of_a_library(one):
+                if not is_of_a_library(one) and "-packages/" not in one.__code__.co_filename:
                     self._note(one.__globals__, "", todo, frozenset(one.__code__.co_names).__contains__)
                     for variable, cell in zip(one.__code__.co_freevars, one.__closure__ or ()):
                         self._cells.append((cell, variable, value_of(cell)))
@@ -79,16 +81,16 @@ class Attributes:
 
     def changed(self, with_tensors):
         """The name of what is another one now, or None. with_tensors: whether plain tensors count that were replaced."""
-        for container, name, content, counts, has_buffers in self._containers:
-            member = changed_member(content, content_of(container, counts), with_tensors or has_buffers)
+        for container, name, content, counts, is_registered in self._containers:
+            member = changed_member(content, content_of(container, counts), with_tensors or is_registered)
             if member is not None:
                 return f"{name}.{member}".removeprefix(".") if isinstance(container, dict) else name
         name = next((name for cell, name, value in self._cells if is_changed(value, value_of(cell), with_tensors)), None)
         return name or next((name for tensor, name, version, _ in self._tensors if tensor._version != version), None)
 
-    def _note(self, container, name, todo, counts=lambda key: True, has_buffers=False):
+    def _note(self, container, name, todo, counts=lambda key: True, is_registered=False):
         content = content_of(container, counts)
-        self._containers.append((container, name, content, counts, has_buffers))
+        self._containers.append((container, name, content, counts, is_registered))
         if len(content) <= MOST_MEMBERS:
             todo += [(f"{name}.{key}".removeprefix("."), member) for key, member in content.items()]
 

@@ -80,23 +80,27 @@ def eager(model, loss, batch):
 
 def require_no_memory(model, loss, batch):
     """Raises Refusal if a call changes what the next one computes, or what somebody may read: a counter, a list of results."""
-    whole, losses = WithLoss(model, loss), []
+    whole, losses, moved = WithLoss(model, loss), [], []
     with modes_kept(whole), untouched(whole), FixedDraws(), WithoutChance(), torch.enable_grad():
         begin_training(whole)
         buffers = [(buffer, buffer.detach().clone()) for buffer in whole.buffers()]
         for _ in range(3):  # the first may fill what the others only read
             attributes = Attributes(whole)
             losses.append(float(whole(*batch)[0].detach()))
+            moved.append([buffer.detach().clone() for buffer, _ in buffers])
             with torch.no_grad():
                 for buffer, values in buffers:
                     buffer.copy_(values)
         name = attributes.changed(with_tensors=False)
     if name is not None:
         raise Refusal(f"each call changes the attribute '{name.removeprefix('model.')}', and a graph has operations only")
-    other = next((loss for loss in losses[1:] if not is_same_loss(loss, losses[0])), None)
-    if other is not None and math.isfinite(losses[0]):
-        raise Refusal(f"the loss of the first batch differs between two calls, {losses[0]:.6g} and {other:.6g}, so the module or the loss keeps "
-                      "something that a graph does not have")
+    for other, values in zip(losses[1:], moved[1:]):
+        if not is_same_loss(other, losses[0]) and math.isfinite(losses[0]):
+            raise Refusal(f"the loss of the first batch differs between two calls, {losses[0]:.6g} and {other:.6g}, so the module or the loss "
+                          "keeps something that a graph does not have")
+        if not all(torch.allclose(one, first, LOSS_ERROR, equal_nan=True) for one, first in zip(values, moved[0])):
+            raise Refusal("two calls with the first batch move the statistics to different values, so the module or the loss keeps something that "
+                          "a graph does not have")
 
 
 def require_nothing_attached(model):
