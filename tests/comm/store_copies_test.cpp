@@ -123,6 +123,25 @@ class StoreCopies : public StoreTest {
   bool shares_memory_ = false;
 };
 
+TEST_F(StoreCopies, ACopyIsMadeOnAServerThatAnswersLate) {
+  kill(1);
+  StoreChainsOptions one = chains_options();
+  one.shards.resize(1);
+  chains_ = std::make_unique<StoreChains>(one);
+  heads_ = chains_->heads();
+  client(0, 0).write("", std::vector<float>(kCopiedFloats, 0), 0);
+  std::jthread late([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    restart(1);
+  });
+  chains_->copy();
+  late.join();
+  StoreClient& worker = client(0, 1);
+  EXPECT_TRUE(push(worker, 1).finite);
+  kill(0);
+  EXPECT_EQ(push(worker, 2).lost_updates, 0);
+}
+
 TEST_F(StoreCopies, AnAnsweredPushSurvivesItsServer) {
   begin();
   StoreClient& worker = client(0, 1);

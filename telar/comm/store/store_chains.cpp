@@ -62,7 +62,8 @@ class StoreChains::Impl {
       copying_ = true;
       for (size_t s = 0; s < keepers_.size(); ++s)
         for (const size_t server : places(s))
-          if (!servers_[server].leaving) keepers_[s].arrived(servers_[server].id);
+          // Who has never answered arrives with its first answer.
+          if (servers_[server].id != 0 && !servers_[server].leaving) keepers_[s].arrived(servers_[server].id);
       carry_out();
     }
     tell();
