@@ -32,6 +32,7 @@ constexpr StopRequest::Messages kLaunchStops = {
     "stopping the run with a checkpoint; a second Ctrl-C quits at once, and the processes stop by themselves\n",
     "quitting at once\n"};
 constexpr int kTerminated = 143;
+constexpr int kWrong = 2;
 
 struct LaunchArguments {
   std::string job;
@@ -112,6 +113,13 @@ class LaunchedRun {
   LaunchedRun& operator=(const LaunchedRun&) = delete;
 
   int processes() const { return processes_; }
+  /// How many processes a start has at least.
+  int least() const {
+    if (workers_of(job_.strategy).of_all_processes) return processes_;
+    return std::max<int>(1, static_cast<int>(job_.strategy.min_workers));
+  }
+  /// What was made here is used up: the run is in a folder of this name on another host.
+  void keep_folder() { claimed_.clear(); }
   bool elastic() const { return job_.strategy.min_workers > 0; }
   bool resume() const { return arguments_.resume || !requeued_.empty(); }
 
@@ -204,12 +212,18 @@ int launch(const LaunchArguments& arguments) {
   if (arguments.nodes > 0 && arguments.on != "slurm") throw user_error("--nodes is for --on slurm");
   if (arguments.nodes > 0 && slurm_variable(arguments, "SLURM_JOB_ID").empty())
     become(slurm_submission(own_command(), arguments.nodes, arguments.partition));
+  if (const std::string nodes = slurm_variable(arguments, "SLURM_JOB_NUM_NODES");
+      arguments.nodes > 0 && nodes != std::to_string(arguments.nodes))
+    throw user_error(
+        "--nodes is {}, but this is an allocation of Slurm with {}; leave it out, or submit from outside of the allocation",
+        arguments.nodes, nodes);
   const std::unique_ptr<LaunchEngine> engine = engine_of(arguments);
   LaunchedRun run(arguments, engine->slots());
   const auto say = [](const std::string& text) { std::cerr << "launch: " << text << std::endl; };
   Supervisor supervisor(*engine, {.processes = run.processes(),
                                   .elastic = run.elastic(),
                                   .restarts = arguments.restarts,
+                                  .least = run.least(),
                                   .resume = run.resume(),
                                   .first = [&](const LaunchSlot&, int processes,
                                                bool resume) { return run.first(processes, resume); },
@@ -227,6 +241,7 @@ int launch(const LaunchArguments& arguments) {
       code = over.value_or(0);
     }
   }
+  if (code != kWrong) run.keep_folder();
   if (code == kTerminated && arguments.on == "slurm" && requeue_slurm_job())
     say("Slurm queues the job again; it continues from its checkpoint");
   return code;

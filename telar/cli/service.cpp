@@ -50,7 +50,7 @@ EndsWithInput::EndsWithInput()
         constexpr int kLooksBetween = 6'000;  // 5 minutes
         std::array<char, 256> ignored{};
         pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-        while (::poll(&input, 1, kLook) == 0 || ::read(STDIN_FILENO, ignored.data(), ignored.size()) > 0)
+        while (::poll(&input, 1, kLook) <= 0 || ::read(STDIN_FILENO, ignored.data(), ignored.size()) > 0)
           if (over.stop_requested()) return;
         for (int look = 0; !over.stop_requested(); ++look) {
           if (look % kLooksBetween == 0) ::kill(::getpid(), SIGTERM);

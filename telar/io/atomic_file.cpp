@@ -45,12 +45,12 @@ fs::path parent_of(const fs::path& path) {
 /// The actual location of `path`, with symbolic links followed; a name without a folder is in the current
 /// one.
 fs::path resolved(const fs::path& path) {
+  constexpr int kMostLinks = 40;  // as Linux has it
   std::error_code error;
-  if (fs::is_symlink(path, error)) {
-    fs::path target = fs::weakly_canonical(path, error);
-    if (!error) return target;
-  }
-  return parent_of(path) / path.filename();
+  fs::path place = parent_of(path) / path.filename();
+  for (int links = 0; links < kMostLinks && fs::is_symlink(place, error); ++links)
+    place = place.parent_path() / fs::read_symlink(place);
+  return place;
 }
 
 fs::path file_target(const fs::path& path, Links links) {

@@ -106,9 +106,9 @@ class SlurmEngine final : public ChildEngine {
   /// A step of its own for each process, on a node of its own choice: what happens to one does nothing to the
   /// others.
   Launched launched(const LaunchSlot& slot, const LaunchCommand& command) override {
-    std::vector<std::string> words = {"srun",     "--exact",   "--overlap", "--kill-on-bad-exit=0",
-                                      "--wait=0", "--no-kill", "-N1",       "-n1",
-                                      "-w",       slot.host,   "--mem=0",   "--mpi=none"};
+    std::vector<std::string> words = {"srun",      "--exact", "--overlap", "--kill-on-bad-exit=0", "--wait=0",
+                                      "--no-kill", "-N1",     "-n1",       "--export=ALL",         "-w",
+                                      slot.host,   "--mem=0", "--mpi=none"};
     if (const auto cpus = variable("SLURM_CPUS_PER_TASK")) words.push_back("--cpus-per-task=" + *cpus);
     words.insert(words.end(), command.words.begin(), command.words.end());
     return {.start = {.name = "srun on " + slot.host,

@@ -1,6 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <map>
+#include <thread>
 #include <utility>
 
 #include "telar/launch/child_engine.h"
@@ -13,6 +17,7 @@ namespace {
 
 /// ssh's own exit code: there is no connection, or none any more.
 constexpr int kNoConnection = 255;
+constexpr auto kBetweenStarts = std::chrono::milliseconds(100);
 
 class SshEngine final : public ChildEngine {
  public:
@@ -24,6 +29,11 @@ class SshEngine final : public ChildEngine {
   /// The values of variables are the first lines of the standard input. The shell stays, so that a process
   /// that is killed ends with the code of the signal; without it, ssh would say 255.
   Launched launched(const LaunchSlot& slot, const LaunchCommand& command) override {
+    // sshd refuses connections when some ten of them have not logged in yet (MaxStartups).
+    const auto now = std::chrono::steady_clock::now();
+    auto& next = next_start_[slot.host];
+    std::this_thread::sleep_until(next);
+    next = std::max(now, next) + kBetweenStarts;
     std::string script;
     std::string input;
     for (const auto& [name, value] : command.environment) {
@@ -47,6 +57,7 @@ class SshEngine final : public ChildEngine {
 
   std::vector<LaunchSlot> slots_;
   std::vector<std::string> ssh_;
+  std::map<std::string, std::chrono::steady_clock::time_point> next_start_;  ///< by host
 };
 
 }  // namespace

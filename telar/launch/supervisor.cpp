@@ -66,12 +66,12 @@ std::optional<int> Supervisor::advance(double now) {
   return runs ? std::nullopt : decide(now);
 }
 
-std::vector<LaunchSlot> Supervisor::usable_slots() {
+std::vector<LaunchSlot> Supervisor::usable_slots(int least) {
   std::vector<LaunchSlot> all = engine_.slots();
   std::vector<LaunchSlot> usable;
   std::ranges::copy_if(all, std::back_inserter(usable),
                        [&](const LaunchSlot& slot) { return !lost_hosts_.contains(slot.host); });
-  if (!usable.empty()) return usable;
+  if (std::cmp_greater_equal(usable.size(), least)) return usable;
   lost_hosts_.clear();
   return all;
 }
@@ -84,7 +84,8 @@ void Supervisor::begin(double now) {
   missing_ = quick_deaths_ = others_code_ = 0;
   step_ = 0;
   someone_died_ = false;
-  slots_ = usable_slots();
+  died_at_.reset();
+  slots_ = usable_slots(plan_.least);
   if (slots_.empty()) throw run_error("there is no place where the run can go on");
   processes_ = std::min(plan_.processes, static_cast<int>(slots_.size()));
   if (processes_ < plan_.processes)
@@ -135,6 +136,8 @@ void Supervisor::first_said(const std::string& line, double now) {
 
 void Supervisor::first_ended(double now) {
   const LaunchEnding& ending = *first().ended;
+  if (plan_.elastic && step_ > 0 && died_at_ && now - *died_at_ > kNoticesLoss)
+    someone_died_ = false;  // the run has gone on since
   if (is_dead(ending)) {
     someone_died_ = true;
     plan_.say(fmt::format("the first process, on {}, {}", first().slot.host, text_of(ending)));
@@ -148,6 +151,7 @@ void Supervisor::other_ended(const Member& other, double now) {
   const LaunchEnding& ending = *other.ended;
   const bool died = is_dead(ending) && !other.killed;
   someone_died_ |= died;
+  if (died) died_at_ = now;
   if (stopping_ != 0 || (!died && (ending.code == 0 || first().ended))) return;
   plan_.say(fmt::format("a process on {} {}", other.slot.host, text_of(ending)));
   if (first().ended) return;
@@ -167,13 +171,12 @@ void Supervisor::other_ended(const Member& other, double now) {
 void Supervisor::replace_lost(double now) {
   if (missing_ == 0 || stopping_ != 0 || now < next_other_) return;
   const int missing = std::exchange(missing_, 0);
-  someone_died_ = false;  // the run has gone on
   if (quick_deaths_ >= kMostDeaths) {
     plan_.say(fmt::format("{} processes in a row were lost within {:.0f} s: none takes their place",
                           quick_deaths_, kQuickDeath));
     return;
   }
-  std::vector<LaunchSlot> free = usable_slots();
+  std::vector<LaunchSlot> free = usable_slots(1);
   for (const Member& member : members_) {
     if (member.ended) continue;
     const auto taken = std::ranges::find(free, member.slot.host, &LaunchSlot::host);

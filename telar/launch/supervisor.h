@@ -21,6 +21,7 @@ struct LaunchPlan {
   int processes = 1;
   bool elastic = false;  ///< the others go on when one is lost, and another may take its place
   int restarts = 3;      ///< after failures (exit code 1)
+  int least = 1;         ///< processes without which the run cannot be started
   bool resume = false;   ///< whether the first start resumes the run; all later ones do
   /// The command of the first process. `processes`: how many there are this time.
   std::function<LaunchCommand(const LaunchSlot& slot, int processes, bool resume)> first;
@@ -36,7 +37,7 @@ struct LaunchPlan {
 /// completed a step; otherwise the run is started again, from its checkpoint. So is a run that has failed
 /// (exit code 1), LaunchPlan::restarts times. One that was stopped (129, 130, 143), or found a mistake that
 /// the user can correct (2 and further codes), ends. After 5 deaths in a row, with no later checkpoint
-/// between them, the run ends, too. A host that was lost is used again when no other one is left.
+/// between them, the run ends, too. A host that was lost is used again when the others have too few places.
 class Supervisor {
  public:
   /// Throws Error (user) if the engine has too few slots.
@@ -70,7 +71,7 @@ class Supervisor {
   void end_those_due(double now);
   std::optional<int> decide(double now);
   void again(double now, double pause, const std::string& which);
-  std::vector<LaunchSlot> usable_slots();
+  std::vector<LaunchSlot> usable_slots(int least);
   Member& first() { return members_.front(); }
 
   LaunchEngine& engine_;
@@ -90,8 +91,9 @@ class Supervisor {
   int64_t furthest_ = 0;                    ///< the largest of all starts
   int deaths_ = 0;                          ///< in a row, from the same checkpoint
   int failures_ = 0;
-  bool someone_died_ = false;  ///< in this start
-  int others_code_ = 0;        ///< the largest exit code of the others, without signals
+  bool someone_died_ = false;      ///< in this start, and the run has not gone on since
+  std::optional<double> died_at_;  ///< when another one has last died
+  int others_code_ = 0;            ///< the largest exit code of the others, without signals
 };
 
 }  // namespace telar

@@ -13,6 +13,7 @@
 #include "telar/io/onnx/onnx_file.h"
 #include "telar/io/safetensors.h"
 #include "telar/nn/training_step.h"
+#include "telar/train/checkpoint.h"
 #include "telar/train/job_session.h"
 #include "telar/train/pipeline.h"
 
@@ -73,6 +74,11 @@ void export_model(const Trained& trained, const std::filesystem::path& path) {
   const auto extension = path.extension();
   if (extension != ".onnx" && extension != ".safetensors")
     throw user_error("{}: the name must end with .onnx or .safetensors, which says what is written",
+                     path.string());
+  const std::filesystem::path folder =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(path)).parent_path();
+  if (is_checkpoint_name(folder))
+    throw user_error("{} is in a checkpoint, whose files are not overwritten; name another folder",
                      path.string());
   AtomicFile file(path);
   if (extension == ".onnx") {

@@ -15,7 +15,8 @@ namespace telar {
 ///   becomes numbers) and "telar.features", the names of those numbers.
 /// .safetensors: the parameters by their names, f32, in PyTorch's layouts.
 ///
-/// Throws Error (user) for another name, and as write_onnx() does (telar/io/onnx/onnx_file.h).
+/// Throws Error (user) for another name, for a place within a checkpoint, and as write_onnx() does
+/// (telar/io/onnx/onnx_file.h).
 void export_model(const Trained& trained, const std::filesystem::path& path);
 
 }  // namespace telar

@@ -150,7 +150,7 @@ std::vector<JobKey> schedule_keys() {
           job_key(
               "schedule.patience", [](auto& job) -> auto& { return job.schedule.patience; },
               {.least = 1, .most = 1e9},
-              "Epochs without a better `training.early_stopping.metric` of the validation after which the learning rate is multiplied by gamma, and after as many again.")),
+              "Epochs without a better `training.early_stopping.metric` of the validation after which the learning rate is multiplied by gamma, and after as many again; those of the warm-up do not count.")),
   };
 }
 

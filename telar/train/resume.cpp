@@ -125,6 +125,7 @@ std::optional<ResumePoint> resume_point(const ResumeRequest& request) {
   point.changes.insert(point.changes.end(), other_data.begin(), other_data.end());
   adapt_position(point, before, request, other_data.empty());
   point.state.order_version = kOrderVersion;
+  if (before.schedule.name != request.job.schedule.name) point.state.plateau.reset();
   const int64_t patience = request.job.training.early_stopping_patience;
   point.state.stopped_early = patience > 0 && point.state.epochs_since_best >= patience;
   return point;

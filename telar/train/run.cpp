@@ -636,7 +636,11 @@ class Run {
     return [this, &session, &trainer] {
       enum Word : int { kStop, kNewcomer, kGoOn };
       const bool stops = options_.stop_requested && options_.stop_requested();
-      const int word = options_.processes->lowest(stops ? kStop : someone_waits() ? kNewcomer : kGoOn);
+      // Replicas that train alone have one state at the end of an epoch only: a newcomer waits for it.
+      const bool may_come = !trains_alone(session.program()) || trainer.state().step_in_epoch == 0;
+      const int word = options_.processes->lowest(stops                         ? kStop
+                                                  : may_come && someone_waits() ? kNewcomer
+                                                                                : kGoOn);
       const int64_t steps = word == kNewcomer ? 0 : job_.strategy.keep_steps;
       if (options_.elastic != nullptr && kept_.due(session, trainer.state(), steps))
         kept_.keep(session, trainer.state(), leads());

@@ -181,7 +181,9 @@ fs::path CheckpointObserver::save(const TrainingState& state) {
   before_();
   // The same step as that of another checkpoint, if a stop broke off the validation that ends its epoch.
   write_checkpoint(path, session_, state, files_, true);
-  remove_old_checkpoints(folder_, policy().keep, state.best_step);
+  // Newer ones are of steps that a loss took back: a resumed run begins at them, with the best epoch of then.
+  if (list_checkpoints(folder_).front().filename() == path.filename())
+    remove_old_checkpoints(folder_, policy().keep, state.best_step);
   return path;
 }
 

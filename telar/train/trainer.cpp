@@ -117,7 +117,7 @@ FitOutcome Trainer::fit(const BatchSource& train, const BatchSource* validation,
       throw user_error(
           "epoch {} has no samples to train on: all of them are damaged and were left out; see the warnings",
           state_.epoch + 1);
-    const std::optional<EpochReport> report = finish_epoch(validation, stop_requested);
+    const std::optional<EpochReport> report = finish_epoch(epoch.start.steps, validation, stop_requested);
     if (!report) return FitOutcome::stopped;
     for (TrainingObserver* observer : observers) observer->epoch_done(*report, state_);
     if (epoch.ended) return FitOutcome::finished;
@@ -149,7 +149,9 @@ const PlateauSchedule* Trainer::plateau_schedule() const {
 
 EpochStart Trainer::start_of_epoch(const BatchSource& train) const {
   const std::optional<PassSize> size = train.size(static_cast<uint32_t>(state_.epoch));
-  const double factor = state_.plateau && plateau_schedule() != nullptr ? state_.plateau->factor : 1;
+  double factor = 1;
+  if (const PlateauSchedule* rule = plateau_schedule(); rule != nullptr && state_.plateau)
+    factor = std::max(state_.plateau->factor, std::min(1.0, rule->minimum / options_.schedule.base));
   if (size) return {state_.epoch, options_.epochs, size->batches, size->samples, factor};
   if (options_.epoch_steps < 1) {
     throw user_error(
@@ -250,7 +252,7 @@ const DriftEvent* Trainer::add_to_evaluation(const CompletedStep& step) {
 }
 
 /// Returns none, and leaves the epoch unfinished, if a stop breaks off the validation.
-std::optional<EpochReport> Trainer::finish_epoch(const BatchSource* validation,
+std::optional<EpochReport> Trainer::finish_epoch(int64_t steps, const BatchSource* validation,
                                                  const std::function<bool()>& stop_requested) {
   EpochReport report;
   report.epoch = state_.epoch;
@@ -265,7 +267,9 @@ std::optional<EpochReport> Trainer::finish_epoch(const BatchSource* validation,
     report.best = judge_epoch(value, options_.early_stopping, state_);
     const PlateauSchedule* plateau = plateau_schedule();
     const double base = options_.schedule.base;
-    if (plateau != nullptr && judge_plateau(value, options_.early_stopping.metric, *plateau, base, state_))
+    const bool warm = (state_.epoch + 1) * steps >= options_.schedule.warmup_steps;
+    if (plateau != nullptr && warm &&
+        judge_plateau(value, options_.early_stopping.metric, *plateau, base, state_))
       report.lowered_rate = base * state_.plateau->factor;
   }
   ++state_.epoch;

@@ -114,7 +114,7 @@ class Trainer {
   void count(const Epoch& epoch, const CompletedStep& step, double seconds);
   const DriftEvent* add_to_evaluation(const CompletedStep& step);
   std::vector<double> figures_of(std::vector<double> sums, int64_t samples) const;
-  std::optional<EpochReport> finish_epoch(const BatchSource* validation,
+  std::optional<EpochReport> finish_epoch(int64_t steps, const BatchSource* validation,
                                           const std::function<bool()>& stop_requested);
 
   Session& session_;

@@ -61,6 +61,16 @@ TEST(AtomicFile, WithoutCommitNothingRemains) {
   EXPECT_EQ(entries_in(folder.path()), 0U);
 }
 
+TEST(AtomicFile, MakesTheFileThatALinkNames) {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder / "in");
+  std::filesystem::create_symlink("in/second", folder / "first");
+  std::filesystem::create_symlink("real.txt", folder / "in/second");
+  write_file(folder / "first", "text");
+  EXPECT_EQ(read_text(folder / "in/real.txt"), "text");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "in/second"));
+}
+
 TEST(AtomicFile, FollowsASymbolicLink) {
   TempFolder folder;
   write_text(folder / "real.txt", "old");

@@ -50,12 +50,13 @@ class FakeEngine final : public LaunchEngine {
 
 class SupervisorTest : public testing::Test {
  protected:
-  Supervisor& begin(int processes, bool elastic = false) {
+  Supervisor& begin(int processes, bool elastic = false, int least = 1) {
     supervisor_.emplace(
         engine_,
         LaunchPlan{.processes = processes,
                    .elastic = elastic,
                    .restarts = 2,
+                   .least = least,
                    .first =
                        [](const LaunchSlot&, int count, bool resume) {
                          return LaunchCommand{{"train", std::to_string(count), resume ? "again" : "new"}, {}};
@@ -214,7 +215,7 @@ TEST_F(SupervisorTest, AnElasticRunGetsAnotherProcessOnAnotherHost) {
   begin(2, true);
   start_of_run(1);
   engine_.ends(1, 255, true);
-  advance(3);
+  advance(65);
   ASSERT_EQ(engine_.started.size(), 3);
   EXPECT_EQ(engine_.one(2).slot.host, "c");
   EXPECT_EQ(engine_.one(2).words, (std::vector<std::string>{"work", "10.0.0.1:4711"}));
@@ -222,6 +223,29 @@ TEST_F(SupervisorTest, AnElasticRunGetsAnotherProcessOnAnotherHost) {
   end_all(1);  // of another cause, long after
   start_of_run(1);
   EXPECT_TRUE(said("(restart 1 of 2)")) << said_;
+}
+
+TEST_F(SupervisorTest, AnElasticRunThatEndsWithALossIsStartedAgainAndHasNotFailed) {
+  begin(2, true);
+  for (const int code : {1, 143}) {
+    const int first = start_of_run(1);
+    engine_.ends(first + 1, 255);
+    advance(3);  // another process has been started
+    end_all(code);
+  }
+  start_of_run(100);
+  EXPECT_FALSE(said("restart 1")) << said_;
+  end_all(0);
+  EXPECT_EQ(advance(1), 0);
+}
+
+TEST_F(SupervisorTest, ALostHostIsTriedAgainWhereTheRunNeedsItsPlaces) {
+  begin(4, false, 4);
+  start_of_run(1);
+  engine_.ends(3, 255, true);
+  end_all(1);
+  const int first = start_of_run(2);
+  EXPECT_EQ(engine_.one(first).words, (std::vector<std::string>{"train", "4", "again"}));
 }
 
 TEST_F(SupervisorTest, AnElasticRunGoesOnWithoutAProcessThatIsLostAgainAndAgain) {

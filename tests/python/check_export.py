@@ -227,6 +227,31 @@ class Operations(unittest.TestCase):
                 model.write_onnx(path)
             self.assertEqual(os.listdir(folder), [])
 
+    def test_small_numbers_keep_their_digits(self):
+        for name in ("log1p", "expm1"):
+            model = Case(name, (6,), one(name)).model()
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "m.onnx")
+                model.write_onnx(path)
+                x = numpy.array([[1e-6, -1e-6, 3e-5, -3e-5, 1e-3, 0.0]], "f4")
+                numpy.testing.assert_allclose(executed(path, x=x), getattr(numpy, name)(x.astype("f8")), rtol=1e-5)
+
+    def test_names_of_parameters_do_not_collide(self):
+        names = {"v0": (6,), "v3": (6,), "values": (6,), "x": (6,), "x.parameter": (6,)}
+
+        def build(graph, value, **parameters):
+            for parameter in parameters.values():
+                (value,) = graph.add("gelu", [graph.add("add", [value, parameter])[0]])
+            return value
+        case = Case("names", (6,), build, names)
+        model = case.model()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.onnx")
+            model.write_onnx(path)
+            x = case.batch(3)
+            wanted = _native.Session(model, 4, "sgd", {}, "single", {}).predict({"x": x})
+            numpy.testing.assert_allclose(executed(path, x=x), wanted, rtol=2e-5, atol=2e-5)
+
     def test_a_model_file_is_exported_with_its_values(self):
         case = next(case for case in CASES if case.name == "conv2d")
         with tempfile.TemporaryDirectory() as folder:
@@ -355,11 +380,15 @@ class Runs(unittest.TestCase):
         numpy.save("y.npy", RANDOM.integers(0, 2, 20).astype("i4"))
         self.trained("name: small\nmodel: mlp\ndata: {source: npy, path: x.npy, label_path: y.npy, classes: 2}\n"
                      "training: {epochs: 1}\n")
-        for name, sentence in (("m.pt", "must end with .onnx or .safetensors"), ("no/m.onnx", "no")):
+        (checkpoint,) = os.listdir("run/checkpoints")
+        before = whole(f"run/checkpoints/{checkpoint}/model.safetensors")
+        for name, sentence in (("m.pt", "must end with .onnx or .safetensors"), ("no/m.onnx", "no"),
+                               (f"run/checkpoints/{checkpoint}/new.safetensors", "is in a checkpoint")):
             done = subprocess.run([PROGRAM, "export", "run", name], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(sentence, done.stderr)
             self.assertFalse(os.path.exists(name))
+        self.assertEqual(whole(f"run/checkpoints/{checkpoint}/model.safetensors"), before)
 
 
 if __name__ == "__main__":

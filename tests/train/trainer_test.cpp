@@ -362,6 +362,30 @@ TEST(Trainer, APlateauChangesTheStepsOfTheNextEpochAndIsResumed) {
   EXPECT_EQ(resumed.of_epochs, (std::map<int64_t, std::set<double>>{{4, {0.5e-20}}, {5, {0.25e-20}}}));
 }
 
+TEST(Trainer, APlateauWaitsForTheWarmUpAndKeepsTheMinimumOfAnotherRate) {
+  const DatasetPtr data = samples();  // 4 steps in an epoch
+  TrainerOptions plateau = options();
+  plateau.epochs = 4;
+  plateau.schedule = {
+      .base = 1e-20, .shape = PlateauSchedule{.patience = 1, .gamma = 0.1}, .warmup_steps = 8};
+  const auto trained = session();
+  Trainer trainer(*trained, plateau);
+  Rates rates;
+  trainer.fit(*data, data.get(), {&rates});
+  ASSERT_EQ(rates.lowered.size(), 2U);  // the second epoch is the first to count
+  EXPECT_NEAR(rates.lowered[0], 1e-21, 1e-33);
+
+  plateau.schedule.shape = PlateauSchedule{.patience = 9, .gamma = 0.1, .minimum = 4e-21};
+  plateau.epochs = 5;
+  const auto other = session();
+  Trainer later(*other, plateau);
+  later.restore(rates.states[3]);
+  Rates resumed;
+  later.fit(*data, data.get(), {&resumed});
+  ASSERT_EQ(resumed.of_epochs.at(4).size(), 1U);
+  EXPECT_DOUBLE_EQ(*resumed.of_epochs.at(4).begin(), 4e-21);
+}
+
 TEST(Trainer, ANonFiniteMetricIsNeverTheBest) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInf = std::numeric_limits<double>::infinity();

@@ -161,9 +161,8 @@ class Engine:
     def require_unchanged(self):
         """Raises Refusal if Keras computes another loss of the last batch by the same values. With TensorFlow it cannot: it reads Python once."""
         if self.check and self._last is not None and keras.backend.backend() == "torch":
-            batch, given = self._last
-            self._take()
-            arrays = self.captured.arrays(*given)
+            batch = self._last
+            arrays = self.captured.arrays(*self._begin(batch))  # by the session of its shapes, with the numbers of now
             found = self.session.evaluate(arrays)[0] / (len(next(iter(arrays.values()))) if self.captured.mean else 1)
             require_unchanged(self.model, batch, found, self.bf16)
             self._may_have_changed = True
@@ -193,7 +192,7 @@ class Engine:
             if self.state.by_keras:
                 self.state.update_by_keras(size if self.captured.mean else 1)
             self._track(sums, arrays)
-            self._last = batch, given
+            self._last = batch
         if not self._is_fitting:
             self.give()  # train_on_batch: the next line of the program may read the variables
         return self.model.get_metrics_result()

@@ -2,6 +2,9 @@
 
 import collections
 import contextlib
+import dis
+import functools
+import operator
 import random
 import sys
 import types
@@ -19,6 +22,8 @@ MOST_NUMBERS = 1 << 20  # of a tensor whose values are kept
 NO_OBJECTS = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor)
 OF_LIBRARIES = sys.stdlib_module_names | {"torch", "telar", "numpy"}
 ABSENT = object()
+SIMPLE = (int, float, complex, str, bytes, torch.device, torch.dtype)
+CHANCE = {random.Random: ("getstate", "setstate"), torch.Generator: ("get_state", "set_state"), numpy.random.RandomState: ("get_state", "set_state")}
 
 
 class Attributes:
@@ -31,6 +36,7 @@ class Attributes:
         self._containers = []  # (container, its name, its content, which keys count, whether it has buffers or hooks)
         self._cells = []  # (variable of a closure, its name, its value)
         self._tensors = []  # (tensor, its name, its version, its values)
+        self._others = []  # (object, its name, its state, how it is read, how it is set): generators of numbers, arrays, slots
         seen, todo = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}, list(module.named_modules())
         while todo:
             name, one = todo.pop()
@@ -47,11 +53,23 @@ class Attributes:
                     self._tensors.append((one, name, one._version, one.detach().clone()))
             elif isinstance(one, CONTAINERS):
                 self._note(one, name, todo)
+            elif isinstance(one, tuple) and len(one) <= MOST_MEMBERS:
+                todo += [(name, member) for member in one]
+            elif isinstance(one, numpy.ndarray) and one.size <= MOST_NUMBERS and one.flags.writeable:
+                self._others.append((one, name, one.copy(), numpy.copy, lambda array, values: array.__setitem__(..., values)))
+            elif isinstance(one, numpy.random.Generator):
+                self._others.append((one, name, one.bit_generator.state, lambda g: g.bit_generator.state,
+                                     lambda g, state: setattr(g.bit_generator, "state", state)))
+            elif isinstance(one, tuple(CHANCE)):
+                read, give = next(names for kind, names in CHANCE.items() if isinstance(one, kind))
+                self._others.append((one, name, getattr(one, read)(), operator.methodcaller(read), getattr(type(one), give)))
+            elif isinstance(one, functools.partial):
+                todo += [(name, one.func), (name, one.args), (name, one.keywords)]
             elif isinstance(one, types.MethodType):
                 todo += [(name, one.__func__), (name, one.__self__)]
             elif isinstance(one, types.FunctionType):
                 if not is_of_a_library(one) and "-packages/" not in one.__code__.co_filename:
-                    self._note(one.__globals__, "", todo, frozenset(one.__code__.co_names).__contains__)
+                    self._note(one.__globals__, "", todo, globals_of(one.__code__).__contains__)
                     for variable, cell in zip(one.__code__.co_freevars, one.__closure__ or ()):
                         self._cells.append((cell, variable, value_of(cell)))
                         todo.append((variable, value_of(cell)))
@@ -74,6 +92,9 @@ class Attributes:
         for cell, _, value in self._cells:
             if value is not ABSENT:
                 cell.cell_contents = value
+        for one, _, state, read, give in self._others:
+            if not is_same_state(read(one), state):
+                give(one, state)
         with torch.no_grad():
             for tensor, _, version, values in self._tensors:
                 if tensor._version != version:
@@ -86,6 +107,7 @@ class Attributes:
             if member is not None:
                 return f"{name}.{member}".removeprefix(".") if isinstance(container, dict) else name
         name = next((name for cell, name, value in self._cells if is_changed(value, value_of(cell), with_tensors)), None)
+        name = name or next((name for one, name, state, read, _ in self._others if not is_same_state(read(one), state)), None)
         return name or next((name for tensor, name, version, _ in self._tensors if tensor._version != version), None)
 
     def _note(self, container, name, todo, counts=lambda key: True, is_registered=False):
@@ -97,8 +119,25 @@ class Attributes:
 
 def functions_of(kind, name):
     """The functions of a class of the user's and of those from which it is made, each with this name."""
-    return [(name, function) for one in kind.__mro__ if not is_of_a_library(one) for function in vars(one).values()
+    return [(name, function) for one in kind.__mro__ if not is_of_a_library(one) for function in map(unwrapped, vars(one).values())
             if isinstance(function, types.FunctionType)]
+
+
+def is_same_state(one, other):
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    return one.tobytes() == other.tobytes() if isinstance(one, numpy.ndarray) else repr(one) == repr(other)
+
+
+def unwrapped(member):
+    return member.__func__ if isinstance(member, (staticmethod, classmethod)) else member.fget if isinstance(member, property) else member
+
+
+@functools.cache
+def globals_of(code):
+    """The globals that a function and those within it name, not the attributes."""
+    own = {one.argval for one in dis.get_instructions(code) if one.opname.endswith("_GLOBAL")}
+    return frozenset(own.union(*(globals_of(one) for one in code.co_consts if isinstance(one, types.CodeType))))
 
 
 def is_of_a_library(one):
@@ -121,12 +160,16 @@ def content_of(container, counts):
 
 def changed_member(before, now, with_tensors):
     """The key of a member that is another one now, or None."""
+    if before.keys() == now.keys() and all(map(operator.is_, before.values(), now.values())):
+        return None
     return next((key for key in {**before, **now} if is_changed(before.get(key, ABSENT), now.get(key, ABSENT), with_tensors)), None)
 
 
 def is_changed(before, now, with_tensors):
-    if before is now or (isinstance(before, (int, float, complex, str)) and type(before) is type(now) and before == now):
+    if before is now or (isinstance(before, SIMPLE) and type(before) is type(now) and before == now):
         return False
+    if isinstance(before, tuple) and type(before) is type(now) and len(before) == len(now):
+        return any(is_changed(one, other, with_tensors) for one, other in zip(before, now))
     return with_tensors or not (isinstance(before, torch.Tensor) and isinstance(now, torch.Tensor))
 
 

@@ -32,6 +32,14 @@ void fill(onnx_format::TensorProto& tensor, const std::vector<Number>& values) {
 
 }  // namespace
 
+std::string OnnxBuilder::fresh() {
+  std::string name;
+  do {
+    name = "v" + std::to_string(next_++);
+  } while (reserved_.contains(name));
+  return name;
+}
+
 std::string OnnxBuilder::add(const std::string& type, const Names& inputs, const Options& options) {
   return add_many(type, inputs, 1, options)[0];
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -21,6 +21,9 @@ class OnnxBuilder {
   using Names = std::vector<std::string>;
 
   explicit OnnxBuilder(onnx_format::GraphProto& graph) : graph_(graph) {}
+
+  /// No value gets this name by itself.
+  void reserve(const std::string& name) { reserved_.insert(name); }
 
   /// Of the nodes that follow: the layer to which they belong.
   void set_scope(const std::string& scope) { scope_ = scope; }
@@ -45,9 +48,10 @@ class OnnxBuilder {
   onnx_format::TensorProto& tensor(const std::string& name, int32_t type, const std::vector<int64_t>& shape);
 
  private:
-  std::string fresh() { return "v" + std::to_string(next_++); }
+  std::string fresh();
 
   onnx_format::GraphProto& graph_;
+  std::set<std::string> reserved_;
   std::string scope_;
   int64_t next_ = 0;
 };

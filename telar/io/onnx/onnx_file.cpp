@@ -1,6 +1,8 @@
 #include "telar/io/onnx/onnx_file.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "telar/core/error.h"
 #include "telar/core/version.h"
@@ -49,10 +51,10 @@ std::string result(OnnxBuilder& onnx, const std::string& prediction, const Shape
   return onnx.add("Softmax", {rows}, {{"axis", int64_t{1}}});
 }
 
-void add_parameter(OnnxBuilder& onnx, const Value& value,
+void add_parameter(OnnxBuilder& onnx, const Value& value, const std::string& name,
                    const std::function<void(const std::string&, std::span<float>)>& give) {
   const Shape& shape = value.type.shape;
-  std::string& bytes = *onnx.tensor(value.name, kOnnxF32, shape.dims()).mutable_raw_data();
+  std::string& bytes = *onnx.tensor(name, kOnnxF32, shape.dims()).mutable_raw_data();
   bytes.resize(static_cast<size_t>(value.type.bytes()));
   give(value.name, {reinterpret_cast<float*>(bytes.data()), static_cast<size_t>(shape.elements())});
 }
@@ -86,12 +88,21 @@ void write_onnx(OutputFile& file, const Graph& prediction,
 
   std::vector<std::string> names(prediction.values().size());
   const auto name_of_value = [&](ValueId id) { return id == kNoValue ? "" : names[static_cast<size_t>(id)]; };
+  const std::string output = form.result == OnnxForm::Result::values ? "values" : "probabilities";
+  std::set<std::string> taken = {output};  // by inputs and the output, which people write
+  for (const Value& value : prediction.values()) {
+    onnx.reserve(value.name);
+    if (value.kind == ValueKind::input) taken.insert(value.name);
+  }
+  onnx.reserve(output);
   for (size_t id = 0; id < names.size(); ++id) {
     const Value& value = prediction.values()[id];
     if (value.kind == ValueKind::result) continue;
     names[id] = value.name;
     if (value.kind == ValueKind::parameter) {
-      add_parameter(onnx, value, give);
+      while (!taken.insert(names[id]).second) names[id] += ".parameter";
+      onnx.reserve(names[id]);
+      add_parameter(onnx, value, names[id], give);
       continue;
     }
     const bool is_x = value.name == "x" && value.type.dtype == DType::f32;
@@ -112,14 +123,13 @@ void write_onnx(OutputFile& file, const Graph& prediction,
   const ValueId last = prediction.output("prediction");
   const Shape& shape = prediction.value(last).type.shape;
   const std::string end = result(onnx, name_of_value(last), shape, form.result);
-  const std::string name = form.result == OnnxForm::Result::values ? "values" : "probabilities";
   onnx_format::NodeProto& renamed = *graph.add_node();
   renamed.set_op_type("Identity");
   renamed.add_input(end);
-  renamed.add_output(name);
-  renamed.set_name(name);
+  renamed.add_output(output);
+  renamed.set_name(output);
   const bool flat = form.result == OnnxForm::Result::classes;
-  describe(*graph.add_output(), name, kOnnxF32, flat ? Shape({shape[0], shape.elements_per_item()}) : shape,
+  describe(*graph.add_output(), output, kOnnxF32, flat ? Shape({shape[0], shape.elements_per_item()}) : shape,
            true);
 
   std::string bytes;

@@ -52,6 +52,20 @@ std::string gelu_tanh(const Place& at) {
   return at.scaled(at("Mul", {x, at.plus(at("Tanh", {inner}), 1)}), 0.5);
 }
 
+/// log(u) − ((u − 1) − x) / u with u = 1 + x, which has the digits of a small x that u has lost.
+std::string log1p(const Place& at) {
+  const std::string& x = at.inputs[0];
+  const std::string u = at.plus(x, 1);
+  const std::string lost = at("Div", {at("Sub", {at.plus(u, -1), x}), u});
+  return at("Sub", {at("Log", {u}), lost});
+}
+
+/// tanh(x / 2) · (eˣ + 1), likewise.
+std::string expm1(const Place& at) {
+  const std::string& x = at.inputs[0];
+  return at("Mul", {at("Tanh", {at.scaled(x, 0.5)}), at.plus(at("Exp", {x}), 1)});
+}
+
 std::string linear(const Place& at) { return at("Gemm", at.inputs, {{"transB", int64_t{1}}}); }
 
 std::string conv2d(const Place& at) {
@@ -242,8 +256,8 @@ const std::map<std::string_view, Rule>& rules() {
       {"silu", made([](const Place& at) {
          return at("Mul", {at.inputs[0], at("Sigmoid", at.inputs)});
        })},
-      {"log1p", made([](const Place& at) { return at("Log", {at.plus(at.inputs[0], 1)}); })},
-      {"expm1", made([](const Place& at) { return at.plus(at("Exp", at.inputs), -1); })},
+      {"log1p", one(log1p)},
+      {"expm1", one(expm1)},
       {"scale", made([](const Place& at) { return at.scaled(at.inputs[0], at.attributes.real("factor")); })},
       {"pow", made([](const Place& at) {
          return at("Pow", {at.inputs[0], at.onnx.number(at.attributes.real("exponent"))});
