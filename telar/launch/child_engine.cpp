@@ -67,6 +67,8 @@ struct ChildEngine::Child {
   std::string begun = {};  ///< of a line that it has not ended
 };
 
+ChildEngine::ChildEngine() = default;
+
 ChildEngine::~ChildEngine() {
   for (const auto& child : children_)
     if (child) child->input.close();

@@ -27,7 +27,7 @@ class ChildEngine : public LaunchEngine {
     ChildStart start;
     std::string input = {};  ///< what it is given on its standard input at once
   };
-  ChildEngine() = default;
+  ChildEngine();
   virtual Launched launched(const LaunchSlot& slot, const LaunchCommand& command) = 0;
   /// `code`: of the child, as a shell reports it.
   virtual LaunchEnding ending(const LaunchSlot& slot, int code) = 0;
