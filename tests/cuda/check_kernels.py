@@ -54,8 +54,7 @@ WIDE = (
     (r"update_with<1, ", 3, 2),
     (r"update_with<2, ", 4, 3),
     (r"sum_squares\(.*#1\}, SumInDouble", 1, 0),
-    # nvcc splits the stores with 32-bit places into four.
-    (r"LookUp<float, float, \w+( int)?, 4l>", 1, 0),
+    (r"LookUp<float, float, \w+( int)?, 4>", 1, 1),
     (r"dropout.cu: each_index<Drop<float,", 1, 1),
 )
 

@@ -6,14 +6,15 @@
 
 #include "telar/device/cuda/loops/launch.h"
 #include "telar/device/cuda/loops/pack.h"
+#include "telar/device/cuda/loops/vectors.h"
 #include "telar/device/cuda/loops/walk.h"
 
 namespace telar::cuda {
 
 namespace {
 
-/// Copies kWide features of a token for each index. `Index` counts all features of all tokens.
-template <typename In, typename Out, typename Index, int64_t kWide>
+/// Copies W features of a token for each index. `Index` counts all features of all tokens.
+template <typename In, typename Out, typename Index, int W>
 struct LookUp {
   const int32_t* tokens;
   const In* table;
@@ -22,39 +23,38 @@ struct LookUp {
   int64_t features;
 
   TELAR_GPU void operator()(int64_t i) const {
-    const auto groups = static_cast<Index>(features / kWide);
+    const auto groups = static_cast<Index>(features / W);
     const Index token = static_cast<Index>(i) / groups;
-    const int64_t feature = (i - static_cast<int64_t>(token * groups)) * kWide;
+    const int64_t feature = (i - static_cast<int64_t>(token * groups)) * W;
     const int64_t row = tokens[token];
-    Pack<Out, kWide> found;
+    Values<W> found;
     if (row >= 0 && row < rows) {
-      const auto source = *reinterpret_cast<const Pack<In, kWide>*>(table + row * features + feature);
-      for (int64_t v = 0; v < kWide; ++v) store(found.values[v], to_float(source.values[v]));
+      found = load<W>(table + row * features + feature);
     } else {
-      for (int64_t v = 0; v < kWide; ++v) store(found.values[v], NAN);
+      for (int v = 0; v < W; ++v) found.of[v] = NAN;
     }
-    *reinterpret_cast<Pack<Out, kWide>*>(y + static_cast<int64_t>(token) * features + feature) = found;
+    store(y + static_cast<int64_t>(token) * features + feature, found);
   }
 };
 
-template <typename In, typename Out, int64_t kWide>
+template <typename In, typename Out, int W>
 cudaError_t look_up_packed(const Lookup& lookup, const int32_t* tokens, const void* table, void* y,
                            cudaStream_t stream) {
   return with_index(lookup.tokens * lookup.features, [&](auto index) {
-    return for_each(
-        lookup.tokens * lookup.features / kWide, stream,
-        LookUp<In, Out, decltype(index), kWide>{tokens, static_cast<const In*>(table), static_cast<Out*>(y),
-                                                lookup.rows, lookup.features});
+    return for_each(lookup.tokens * lookup.features / W, stream,
+                    LookUp<In, Out, decltype(index), W>{tokens, static_cast<const In*>(table),
+                                                        static_cast<Out*>(y), lookup.rows, lookup.features});
   });
 }
 
 template <typename In, typename Out>
 cudaError_t look_up_typed(const Lookup& lookup, const int32_t* tokens, const void* table, void* y,
                           cudaStream_t stream) {
-  constexpr int64_t kWide = 4;
-  const bool packed = lookup.features % kWide == 0 && lies_for_packs(table, sizeof(Pack<In, kWide>)) &&
-                      lies_for_packs(y, sizeof(Pack<Out, kWide>));
-  if (packed) return look_up_packed<In, Out, kWide>(lookup, tokens, table, y, stream);
+  constexpr int kFeatures = 4;
+  const bool packed = lookup.features % kFeatures == 0 &&
+                      lies_for_packs(table, sizeof(Packed<In, kFeatures>)) &&
+                      lies_for_packs(y, sizeof(Packed<Out, kFeatures>));
+  if (packed) return look_up_packed<In, Out, kFeatures>(lookup, tokens, table, y, stream);
   return look_up_packed<In, Out, 1>(lookup, tokens, table, y, stream);
 }
 
