@@ -461,6 +461,40 @@ def trainable_without_compile(use):
 
 
 @construct
+def trainable_between_batches_of_other_sizes(use):
+    net, found = mlp(layers.BatchNormalization(momentum=0.5)), []
+    net.compile(of.Adam(0.05, epsilon=1e-3), cross_entropy())
+    use(net)
+    for size, trainable in [(16, True), (16, False), (20, False), (16, False), (16, True), (12, True), (20, True), (16, False)]:
+        net.layers[0].trainable = trainable
+        found += [net.train_on_batch(X[:size], Y[:size]) for _ in range(2)]
+    return net, found
+
+
+def over_lengths(use, steps):
+    """A model of sequences, trained on batches of so many samples and steps, each with its first layer trained or not."""
+    keras.utils.set_random_seed(0)
+    net = keras.Sequential([layers.Input((None, 4)), layers.Dense(5, "tanh"), layers.GlobalAveragePooling1D(), layers.Dense(3)])
+    net.compile(of.SGD(0.3), cross_entropy())
+    use(net)
+    found = []
+    for size, length, trainable in steps:
+        net.layers[0].trainable = trainable
+        found.append(net.train_on_batch(SEQUENCES[:size, :length], Y[:size]))
+    return net, found
+
+
+@construct
+def trainable_between_lengths(use):
+    return over_lengths(use, [(16, 5, True), (16, 5, False), (16, 3, False), (16, 5, True), (16, 3, True), (16, 4, False)])
+
+
+@construct(refused=None if IS_TORCH else "traced")
+def trainable_before_a_length_that_is_traced(use):
+    return over_lengths(use, [(16, 5, True), (16, 3, True), (16, 4, False), (12, 4, False)])
+
+
+@construct
 def norm_frozen_without_compile(use):
     norm = layers.BatchNormalization(momentum=0.5)
     net, _ = fitted(use, mlp(norm))

@@ -88,8 +88,8 @@ class Engine:
         self._key = self._python = self._forms = self._losses = None
         self._parked = {}  # what belongs to batches of other extents
         self._samples = 0
-        self._is_traced = False  # whether TensorFlow would have traced a step, and reads Python's part of model and optimizer no more
-        self._traced_size = None  # the number of samples for which it has; 0: any
+        # TensorFlow reads Python's part of model and optimizer when it traces a step: by the shapes of a batch for which it would have.
+        self._traces, self._trace = {}, None
         self._last = None  # the last batch of training, and its arrays
         self._is_fitting = False
         self._may_have_changed = True
@@ -136,7 +136,8 @@ class Engine:
 
     def make_train_function(self, own, force=False):
         self._may_have_changed = True
-        self._is_traced &= self.model.train_function is not None and not force
+        if force or self.model.train_function is None:
+            self._traces.clear()
         self.model.train_function = self._train
 
     def make_test_function(self, own, force=False):
@@ -172,9 +173,11 @@ class Engine:
     def _train(self, data):
         """Makes the steps of one call of Keras's train function; returns the metrics until now."""
         for batch in batches(data, self.model.steps_per_execution):
-            self._trace(data, batch)
+            if keras.backend.backend() == "tensorflow":
+                self._choose_trace(shapes_of(data, batch))
             given = self._begin(batch)
-            self._is_traced = keras.backend.backend() == "tensorflow"
+            if keras.backend.backend() == "tensorflow":
+                self._traces[self._trace] = self._python
             arrays = self.captured.arrays(*given, training=True)
             size = len(next(iter(arrays.values())))
             self._update_others_before(arrays, batch)
@@ -197,15 +200,15 @@ class Engine:
             self.give()  # train_on_batch: the next line of the program may read the variables
         return self.model.get_metrics_result()
 
-    def _trace(self, data, batch):
-        """TensorFlow traces a step at the first batch, and once more, for any number of samples, if that is another one later."""
-        spec = getattr(data, "element_spec", None)
-        size = len(tree.flatten(batch)[0]) if spec is None else tree.flatten(spec)[0].shape[0] or 0
-        if not self._is_traced:
-            self._traced_size = size
-        elif self._traced_size not in (0, size):
-            self._traced_size = 0
-            self._is_traced, self._may_have_changed = False, True
+    def _choose_trace(self, shapes):
+        """Takes TensorFlow's trace for a batch: the narrowest one that has its shapes, else a new one for all shapes until now."""
+        traces = [one for one in self._traces if includes(one, shapes)]
+        if traces:
+            chosen = functools.reduce(lambda one, other: other if includes(one, other) else one, traces)
+        else:
+            chosen = functools.reduce(joined, self._traces, shapes)
+        self._may_have_changed |= chosen != self._trace
+        self._trace = chosen
 
     def _evaluate(self, data):
         for batch in batches(data, self.model.steps_per_execution):
@@ -288,32 +291,37 @@ class Engine:
         forms = forms_of((x, y))
         if self._key is not None and not self._may_have_changed and weighted == self._key[-1] and forms == self._forms:
             return x, y, weights_by_output(self._losses, weight)
-        if not self._is_traced:
+        traced = self._traces.get(self._trace)
+        if traced is None:
             require_own_step(model)
         model._symbolic_build(data_batch=batch)
-        python = self._python if self._is_traced else (tuple(id(v) for v in model.trainable_variables), self._options(), numbers_of(model))
+        python = traced or self._python_of_model()
         key = (id(model.optimizer), id(model._compile_loss), id(model._compile_metrics), python, weighted)
-        if key != self._key:
+        if key != self._key and not self._traces:
             self._parked.clear()
         if key != self._key or forms != self._forms:
             self.give()
-            if forms in self._parked:
-                self.captured, self.session, self.state, self._losses = self._parked[forms]
+            if (key, forms) in self._parked:
+                self.captured, self.session, self.state, self._losses = self._parked[key, forms]
                 self._take_all()
+            elif python != self._python_of_model():
+                raise Refusal("`trainable`, a number of a layer or an option of the optimizer was changed after TensorFlow had traced the "
+                              "step, which does not see it for this batch; call compile() after such a change")
             elif len(self._parked) == MOST_FORMS:
                 raise Refusal(f"the batches have had {MOST_FORMS} shapes, and this is another one; pad sequences to fewer lengths")
             else:
                 self._losses = losses_of(model)
                 self._make_session(batch, (x, y, weights_by_output(self._losses, weight)), weighted)
-                self._parked[forms] = self.captured, self.session, self.state, self._losses
+                self._parked[key, forms] = self.captured, self.session, self.state, self._losses
             self._key, self._python, self._forms = key, python, forms
         self._take()
         return x, y, weights_by_output(self._losses, weight)
 
-    def _options(self):
-        """What a session keeps of the optimizer: its options in words, or why Keras's own makes the updates."""
-        optimizer = self.model.optimizer
-        return optimizers.reason_for_keras(optimizer, self.model.trainable_variables) or repr(optimizers.options_of(optimizer))
+    def _python_of_model(self):
+        """What a session keeps of Python: what is trained, the numbers, and the optimizer's options in words, or why Keras's own updates."""
+        model, optimizer = self.model, self.model.optimizer
+        options = optimizers.reason_for_keras(optimizer, model.trainable_variables) or repr(optimizers.options_of(optimizer))
+        return tuple(id(v) for v in model.trainable_variables), options, numbers_of(model)
 
     def _make_session(self, batch, arrays, weighted):
         model, optimizer = self.model, self.model.optimizer
@@ -381,6 +389,24 @@ def as_arrays(tensors):
 def forms_of(arrays):
     """The shapes of a batch's samples."""
     return tuple(numpy.shape(array)[1:] for array in tree.flatten(arrays))
+
+
+def shapes_of(data, batch):
+    """The shapes by which TensorFlow traces a step: with None for an axis that a data set leaves open."""
+    spec = getattr(data, "element_spec", None)
+    return tuple(tuple(numpy.shape(leaf) if spec is None else leaf.shape) for leaf in tree.flatten(batch if spec is None else spec))
+
+
+def includes(trace, shapes):
+    """Whether a trace may be used for a batch of these shapes."""
+    return len(trace) == len(shapes) and all(len(a) == len(b) and all(x in (None, y) for x, y in zip(a, b)) for a, b in zip(trace, shapes))
+
+
+def joined(shapes, others):
+    """The narrowest trace for both; the first one if they have other ranks."""
+    if [len(one) for one in shapes] != [len(one) for one in others]:
+        return shapes
+    return tuple(tuple(x if x == y else None for x, y in zip(a, b)) for a, b in zip(shapes, others))
 
 
 def batches(data, most):
