@@ -13,6 +13,7 @@ import copy
 import functools
 import gc
 import io
+import itertools
 import json
 import math
 import os
@@ -2146,11 +2147,70 @@ class Hostile(unittest.TestCase):
 
         self.assert_refused("move the statistics to different values", forward, layers=lambda: {"fc": nn.Linear(4, 3), "norm": nn.BatchNorm1d(3), "mean": None})
 
+    def test_what_cannot_be_put_back_is_refused_unless_pytorch_alone_computes(self):
+        def trained(counted, **options):
+            net = self.net(lambda self, x: self.fc(x) * min(1.0, next(counted) / 10), lambda: {"fc": nn.Linear(4, 3)})
+            step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1), **options)
+            return [step(*batch) for _ in range(3)]
+
+        batch = torch.randn(6, 4), torch.randint(0, 3, (6,))
+        for options in ({}, {"strategy": "mirrored", "replicas": 2}, {"strategy": "mirrored", "replicas": 2, "engine": "torch"}):
+            with self.assertRaisesRegex(telar.Error, "cannot put it back"):
+                trained(itertools.count(1), **options)
+        self.assertEqual(trained(itertools.count(1), engine="torch"), trained(iter(range(1, 9)), engine="torch"))
+
+    def test_a_tensor_that_is_kept_and_read_is_found_where_it_is_0_at_first(self):
+        def forward(self, x):
+            before, self.mean = self.mean, F.relu(self.fc(x).detach() - 100).mean(0)
+            return self.fc(x) if before is None else self.fc(x) + before
+
+        self.assert_refused("differs between two calls", forward, layers=lambda: {"fc": nn.Linear(4, 3), "mean": None})
+
     def test_what_a_call_notes_is_noted_once_a_step(self):
         """Counters and lists, of the module, of an object, and global, of which a call depends or not."""
 
         class Noted:
             count = 0
+
+        class Slotted:
+            __slots__ = ("count",)
+
+        class OfClass:
+            count, kept = 0, []
+
+        def of_slots(self, x):
+            self.slotted.count = getattr(self.slotted, "count", 0) + 1
+            return self.fc(x) * min(1.0, self.slotted.count / 10)
+
+        def of_class(self, x):
+            OfClass.count += 1
+            return self.fc(x) * min(1.0, OfClass.count / 10)
+
+        def list_of_class(self, x):
+            OfClass.kept.append(1)
+            return self.fc(x) * min(1.0, len(OfClass.kept) / 10)
+
+        def of_default():
+            def forward(self, x, calls=[0], *, noted={"calls": 0}):  # noqa: B006: what is tested
+                calls[0] += 1
+                noted["calls"] += 1
+                return self.fc(x) * min(1.0, (calls[0] + noted["calls"]) / 20)
+
+            return forward
+
+        def of_function():
+            def counting():
+                counting.calls = getattr(counting, "calls", 0) + 1
+                return counting.calls
+
+            return lambda self, x: self.fc(x) * min(1.0, counting() / 10)
+
+        def of_python_module():
+            settings = types.ModuleType("settings")
+            settings.calls = 0
+            space = {"settings": settings}
+            exec("def forward(self, x):\n    settings.calls += 1\n    return self.fc(x) * min(1.0, settings.calls / 10)", space)
+            return space["forward"]
 
         def of_module(self, x):
             self.calls = getattr(self, "calls", 0) + 1
@@ -2201,15 +2261,17 @@ class Hostile(unittest.TestCase):
             return loss
 
         def layers():
-            return {"fc": nn.Linear(4, 3), "kept": [], "noted": Noted(), "mean": None}
+            return {"fc": nn.Linear(4, 3), "kept": [], "noted": Noted(), "slotted": Slotted(), "mean": None}
 
         global GLOBAL_CALLS
         for make in (lambda: of_module, lambda: list_of_module, lambda: of_object, lambda: buffer, lambda: tensor, lambda: global_variable, closure,
-                     lambda: pythons_chance, None):
+                     lambda: pythons_chance, lambda: of_slots, lambda: of_class, lambda: list_of_class, of_default, of_function, of_python_module,
+                     None):
             for engine, options in (("auto", {}), ("auto", {"strategy": "mirrored", "replicas": 2}), ("torch", {"strategy": "sharded", "replicas": 2})):
                 results = []
                 for is_telars in (False, True):
-                    GLOBAL_CALLS = 0
+                    GLOBAL_CALLS = OfClass.count = 0
+                    OfClass.kept.clear()
                     random.seed(1)
                     net = self.net(make() if make else lambda self, x: self.fc(x), layers)
                     net.register_buffer("steps", torch.zeros(()))

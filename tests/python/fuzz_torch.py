@@ -106,12 +106,22 @@ class Placed(nn.Module):
         return self.KINDS[self.kind](x)
 
 
+class Slotted:
+    __slots__ = ("calls",)
+
+    def __init__(self):
+        self.calls = 0
+
+
 class Remembering(nn.Module):
     """What a call gives depends on the calls before it, by something that forward keeps."""
 
+    of_class = 0
+
     def __init__(self, kind, width):
         super().__init__()
-        self.kind, self.calls, self.kept, self.of_name, self.before = kind, 0, [], {}, None
+        self.kind, self.calls, self.kept, self.of_name, self.before, self.slotted = kind, 0, [], {}, None, Slotted()
+        Remembering.of_class = 0
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.register_buffer("mean", torch.zeros(width))
 
@@ -121,6 +131,12 @@ class Remembering(nn.Module):
         if self.kind == "number":
             self.calls += 1
             return x * min(1.0, 0.5 + self.calls / 20)
+        if self.kind == "class":
+            Remembering.of_class += 1
+            return x * min(1.0, 0.5 + Remembering.of_class / 20)
+        if self.kind == "slots":
+            self.slotted.calls += 1
+            return x * min(1.0, 0.5 + self.slotted.calls / 20)
         if self.kind == "list":
             self.kept.append(1)
             return x * min(1.0, 0.5 + len(self.kept) / 20)
@@ -215,7 +231,7 @@ LAYER = {
     "own backward": lambda width: OwnBackward(),
     "weight norm": lambda width: nn.utils.parametrizations.weight_norm(nn.Linear(width, width)),
 }
-FURTHER = {"placed": list(Placed.KINDS), "remembering": ["number", "list", "dict", "tensor", "buffer", "mean", "replaced mean"]}
+FURTHER = {"placed": list(Placed.KINDS), "remembering": ["number", "class", "slots", "list", "dict", "tensor", "buffer", "mean", "replaced mean"]}
 
 
 def layer_of(name, width):
@@ -352,7 +368,7 @@ def prediction_error(net, right):
 
 
 def outcome(program):
-    """(kind, text) of a program: engine, pytorch, refused or WRONG."""
+    """(kind, text) of a program: engine, engine with PyTorch's updates, pytorch, refused or WRONG."""
     right, expected = program.run(eager)
     exact, in_double = program.run(eager, torch.float64)
     steps = []
@@ -368,12 +384,13 @@ def outcome(program):
     except Exception as error:  # PyTorch's own, which the loop of PyTorch did not have
         alone = "more than 1 value per channel" in str(error)  # a worker's part of a batch may be one sample
         return "refused" if alone else "WRONG", f"{type(error).__name__}: {error}"
-    kind = "pytorch" if any(step._own or step._external for step in steps) else "engine"
+    by_torch, own = any(step._external for step in steps), any(step._own for step in steps)
+    kind = "pytorch" if by_torch else "engine, PyTorch's updates" if own else "engine"
     allowed = max(1e-5, 3 * largest(expected, in_double))
     if not largest(losses, in_double) <= allowed:
         return "WRONG", f"losses are off by {largest(losses, in_double):.2g} by {kind}, PyTorch's by {largest(expected, in_double):.2g}"
     error, counter = state_error(net, exact)
-    allowed = max(5e-5, 3 * state_error(right, exact)[0])
+    allowed = max(5e-5, 10 * state_error(right, exact)[0])  # of a bias before a norm, rounding alone decides, and by luck
     if counter is not None or not (error <= allowed or prediction_error(net, exact) <= 5e-5):
         return "WRONG", f"values are off by {error:.2g} by {kind}, PyTorch's by {state_error(right, exact)[0]:.2g}, counter {counter}"
     return kind, ""

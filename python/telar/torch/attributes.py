@@ -1,4 +1,4 @@
-"""What forward may change beside parameters and the values of buffers: counters, caches, lists, tensors that a layer or a function keeps."""
+"""What forward may change beside parameters and the values of buffers: counters, caches, lists, tensors that a layer, a class or a function keeps."""
 
 import collections
 import contextlib
@@ -19,8 +19,9 @@ REGISTERED = {key for key, value in vars(torch.nn.Module()).items() if isinstanc
 CONTAINERS = (dict, list, set, collections.deque)
 MOST_MEMBERS = 1000  # of a container that is looked into
 MOST_NUMBERS = 1 << 20  # of a tensor whose values are kept
-NO_OBJECTS = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor)
+NO_OBJECTS = (types.ModuleType, types.BuiltinFunctionType, torch.Tensor)
 OF_LIBRARIES = sys.stdlib_module_names | {"torch", "telar", "numpy"}
+OF_CLASSES = (types.FunctionType, property, types.MemberDescriptorType, types.GetSetDescriptorType)
 ABSENT = object()
 SIMPLE = (int, float, complex, str, bytes, torch.device, torch.dtype)
 CHANCE = {random.Random: ("getstate", "setstate"), torch.Generator: ("get_state", "set_state"), numpy.random.RandomState: ("get_state", "set_state")}
@@ -47,7 +48,7 @@ class Attributes:
                 self._note(vars(one), name, todo, lambda key: key not in OF_EVERY_LAYER)
                 for key in REGISTERED & vars(one).keys():
                     self._note(vars(one)[key], name, todo, is_registered=True)
-                todo += functions_of(type(one), name)
+                todo += classes_of(one)
             elif isinstance(one, torch.Tensor):
                 if not isinstance(one, torch.nn.Parameter) and not one.is_inference() and one.numel() <= MOST_NUMBERS:
                     self._tensors.append((one, name, one._version, one.detach().clone()))
@@ -70,19 +71,28 @@ class Attributes:
             elif isinstance(one, types.FunctionType):
                 if not is_of_a_library(one) and "-packages/" not in one.__code__.co_filename:
                     self._note(one.__globals__, "", todo, globals_of(one.__code__).__contains__)
+                    for module in map(one.__globals__.get, globals_of(one.__code__)):
+                        self._note_module(module, todo, names_in(one.__code__), set())
+                    self._note(vars(one), name, todo)
+                    todo += [(name, one.__defaults__), (name, one.__kwdefaults__)]
                     for variable, cell in zip(one.__code__.co_freevars, one.__closure__ or ()):
                         self._cells.append((cell, variable, value_of(cell)))
                         todo.append((variable, value_of(cell)))
-            elif hasattr(one, "__dict__") and not isinstance(one, NO_OBJECTS) and not is_of_a_library(type(one)):
-                self._note(vars(one), name, todo)
-                todo += functions_of(type(one), name)
+            elif isinstance(one, type):
+                if not is_of_a_library(one):
+                    self._note(OfObject(one), name, todo)
+                    todo += [(name, function) for function in map(unwrapped, vars(one).values()) if isinstance(function, types.FunctionType)]
+            elif not isinstance(one, NO_OBJECTS) and not is_of_a_library(type(one)):
+                self._note(OfObject(one), name, todo)
+                self._note(getattr(one, "__dict__", {}), name, todo)
+                todo += classes_of(one)
 
     def restore(self):
         """Gives all of it the values and contents of then."""
         for container, _, content, counts, _ in self._containers:
             if changed_member(content, content_of(container, counts), True) is None:
                 continue
-            if isinstance(container, dict):
+            if isinstance(container, (dict, OfObject)):
                 for key in content_of(container, counts).keys() - content.keys():
                     del container[key]
                 container.update(content)
@@ -105,10 +115,29 @@ class Attributes:
         for container, name, content, counts, is_registered in self._containers:
             member = changed_member(content, content_of(container, counts), with_tensors or is_registered)
             if member is not None:
-                return f"{name}.{member}".removeprefix(".") if isinstance(container, dict) else name
+                return f"{name}.{member}".removeprefix(".") if isinstance(container, (dict, OfObject)) else name
         name = next((name for cell, name, value in self._cells if is_changed(value, value_of(cell), with_tensors)), None)
         name = name or next((name for one, name, state, read, _ in self._others if not is_same_state(read(one), state)), None)
         return name or next((name for tensor, name, version, _ in self._tensors if tensor._version != version), None)
+
+    def disturb(self):
+        """Gives other values to the tensors that are not those of then, as a call may have kept them for the next one."""
+        for container, _, content, counts, _ in self._containers:
+            for key, now in content_of(container, counts).items():
+                if not isinstance(container, set) and is_changed(content.get(key, ABSENT), now, True):
+                    container[key] = disturbed(now)
+        for cell, _, value in self._cells:
+            if is_changed(value, value_of(cell), True):
+                cell.cell_contents = disturbed(value_of(cell))
+
+    def _note_module(self, module, todo, names, seen):
+        """Notes what functions may name of a module of the user's, as `settings.calls`, and of the modules that it names."""
+        if not isinstance(module, types.ModuleType) or module in seen or is_of_libraries(module.__name__) or "-packages/" in (getattr(module, "__file__", None) or ""):
+            return
+        seen.add(module)
+        self._note(vars(module), module.__name__, todo, names.__contains__)
+        for name in names & vars(module).keys():
+            self._note_module(vars(module)[name], todo, names, seen)
 
     def _note(self, container, name, todo, counts=lambda key: True, is_registered=False):
         content = content_of(container, counts)
@@ -117,10 +146,44 @@ class Attributes:
             todo += [(f"{name}.{key}".removeprefix("."), member) for key, member in content.items()]
 
 
-def functions_of(kind, name):
-    """The functions of a class of the user's and of those from which it is made, each with this name."""
-    return [(name, function) for one in kind.__mro__ if not is_of_a_library(one) for function in map(unwrapped, vars(one).values())
-            if isinstance(function, types.FunctionType)]
+class OfObject:
+    """Attributes that are in no dict that may be written: those of a class, and an object's slots."""
+
+    def __init__(self, one):
+        self.one = one
+
+    def items(self):
+        if isinstance(self.one, type):
+            return [(name, value) for name, value in vars(self.one).items() if not name.startswith("__") and not isinstance(unwrapped(value), OF_CLASSES)]
+        slots = [name for kind in type(self.one).__mro__ for name, value in vars(kind).items() if isinstance(value, types.MemberDescriptorType)]
+        return [(name, getattr(self.one, name)) for name in slots if hasattr(self.one, name)]
+
+    def __setitem__(self, name, value):
+        setattr(self.one, name, value)
+
+    def __delitem__(self, name):
+        delattr(self.one, name)
+
+    def update(self, content):
+        for name, value in content.items():
+            setattr(self.one, name, value)
+
+
+def classes_of(one):
+    """The classes of the user's from which an object is made, each with its name."""
+    return [(kind.__name__, kind) for kind in type(one).__mro__ if not is_of_a_library(kind)]
+
+
+def disturbed(value):
+    """Another value of the kind, for tensors and tuples of them."""
+    if isinstance(value, tuple) and type(value) is tuple:
+        return tuple(map(disturbed, value))
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.is_floating_point() or value.is_complex():
+        others = torch.arange(1.0, value.numel() + 1, device=value.device).sin().reshape(value.shape)
+        return others.to(value.dtype).requires_grad_(value.requires_grad)
+    return ~value if value.dtype == torch.bool else value + 1
 
 
 def is_same_state(one, other):
@@ -140,8 +203,18 @@ def globals_of(code):
     return frozenset(own.union(*(globals_of(one) for one in code.co_consts if isinstance(one, types.CodeType))))
 
 
+@functools.cache
+def names_in(code):
+    """All names that a function and those within it use of globals, modules and objects."""
+    return frozenset(code.co_names).union(*(names_in(one) for one in code.co_consts if isinstance(one, types.CodeType)))
+
+
 def is_of_a_library(one):
-    return (one.__module__ or "").partition(".")[0] in OF_LIBRARIES
+    return is_of_libraries(one.__module__ or "")
+
+
+def is_of_libraries(module):
+    return module.partition(".")[0] in OF_LIBRARIES
 
 
 def value_of(cell):
@@ -153,7 +226,7 @@ def value_of(cell):
 
 def content_of(container, counts):
     """A copy of the members that count, by their keys or places."""
-    if isinstance(container, dict):
+    if isinstance(container, (dict, OfObject)):
         return {key: value for key, value in container.items() if counts(key)}
     return dict(enumerate(container))
 

@@ -15,7 +15,7 @@ from telar.refusal import on_gpus
 from telar.torch import optimizers
 from telar.torch.attributes import untouched
 from telar.torch.capture import Capture
-from telar.torch.check import require_equal, require_no_memory, require_nothing_attached, require_own_backward_of_none
+from telar.torch.check import require_equal, require_no_memory, require_nothing_attached, require_own_backward_of_none, require_repeatable
 from telar.torch.external import External
 from telar.torch.fingerprint import HOOKS_OF_PARAMETERS, Fingerprint, hooks_of
 from telar.torch.following import BEHIND, Following, catch_up
@@ -265,6 +265,8 @@ class Captures:
         if self._bf16:
             raise Refusal("PyTorch computes the module, so its precision is PyTorch's; use torch.autocast in the module")
         workers, servers = _native.workers(self.strategy, self.options), _native.uses_servers(self.strategy)
+        if reason is not None or workers > 1 or servers:
+            require_repeatable(self.model, self._whole_loss(), batch)
         if workers > 1 or servers:
             try:
                 self._let_workers_compute(batch, max(2, workers))  # each has its own part of the samples

@@ -80,30 +80,58 @@ def eager(model, loss, batch):
 
 def require_no_memory(model, loss, batch):
     """Raises Refusal if a call changes what the next one computes, or what somebody may read: a counter, a list of results."""
-    whole, losses, moved = WithLoss(model, loss), [], []
+    whole = WithLoss(model, loss)
     with modes_kept(whole), untouched(whole), FixedDraws(), WithoutChance(), torch.enable_grad():
         begin_training(whole)
         buffers = [(buffer, buffer.detach().clone()) for buffer in whole.buffers()]
-        for _ in range(3):  # the first may fill what the others only read
-            attributes = Attributes(whole)
-            losses.append(float(whole(*batch)[0].detach()))
-            moved.append([buffer.detach().clone() for buffer, _ in buffers])
+
+        def called():
+            """The loss, and the buffers' values, which are then as before."""
+            found = float(whole(*batch)[0].detach())
+            moved = [buffer.detach().clone() for buffer, _ in buffers]
             with torch.no_grad():
                 for buffer, values in buffers:
                     buffer.copy_(values)
-        name, keeps = attributes.changed(with_tensors=False), attributes.changed(with_tensors=True) is not None
-    if name is not None:
-        raise Refusal(f"each call changes the attribute '{name.removeprefix('model.')}', and a graph has operations only")
+            return found, moved
+
+        calls = []
+        for _ in range(3):  # the first may fill what the others only read
+            attributes = Attributes(whole)
+            calls.append(called())
+        name = attributes.changed(with_tensors=False)
+        if name is not None:
+            raise Refusal(f"each call changes the attribute '{name.removeprefix('model.')}', and a graph has operations only")
+        kept = attributes.changed(with_tensors=True)
+        if kept is not None:
+            attributes.disturb()
+            try:
+                calls.append(called())
+            except Exception as error:
+                raise Refusal(f"a call reads the tensor '{kept.removeprefix('model.')}', which one before has kept, and a graph does not") from error
     # Equal calls give equal bits; a tensor that is kept and read again may change little for this batch, and more for others.
-    relative, absolute = (0, 0) if keeps else (LOSS_ERROR, 1e-8)
-    for other, values in zip(losses[1:], moved[1:]):
-        is_same = other == losses[0] if keeps else is_same_loss(other, losses[0])
-        if not is_same and math.isfinite(losses[0]):
-            raise Refusal(f"the loss of the first batch differs between two calls, {losses[0]:.6g} and {other:.6g}, so the module or the loss "
+    relative, absolute = (LOSS_ERROR, 1e-8) if kept is None else (0, 0)
+    first, moved = calls[0]
+    for other, values in calls[1:]:
+        is_same = is_same_loss(other, first) if kept is None else other == first
+        if not is_same and math.isfinite(first):
+            raise Refusal(f"the loss of the first batch differs between two calls, {first:.6g} and {other:.6g}, so the module or the loss "
                           "keeps something that a graph does not have")
-        if not all(torch.allclose(one, first, relative, absolute, equal_nan=True) for one, first in zip(values, moved[0])):
+        if not all(torch.allclose(one, before, relative, absolute, equal_nan=True) for one, before in zip(values, moved)):
             raise Refusal("two calls with the first batch move the statistics to different values, so the module or the loss keeps something that "
                           "a graph does not have")
+
+
+def require_repeatable(model, loss, batch):
+    """Raises Refusal if a call with the first batch leaves something behind that changes the loss, and that cannot be put back."""
+    whole, losses = WithLoss(model, loss), []
+    for _ in range(2):
+        with modes_kept(whole), untouched(whole), torch.enable_grad():
+            begin_training(whole)
+            losses.append(float(whole(*batch)[0].detach()))
+    if not is_same_loss(*losses) and math.isfinite(losses[0]):
+        raise Refusal(f"the loss of the first batch differs between two calls, {losses[0]:.6g} and {losses[1]:.6g}, by something that forward "
+                      "changes or reads where Telar cannot put it back, such as an iterator or the time. Begin again with a new module and "
+                      "engine=\"torch\" under the strategy single, which calls forward once a step")
 
 
 def require_nothing_attached(model):
