@@ -14,6 +14,9 @@ namespace nb = nanobind;
 
 // NOLINTNEXTLINE(readability-named-parameter): nanobind's own
 NB_MODULE(_native, module) {
+  // What lives until Python ends, such as a Step of a script, is no news for its user, and would hide an
+  // error before it.
+  nb::set_leak_warnings(false);
   module.doc() = "The engine of telar. The package telar is the interface to it.";
   nb::exception<telar::Error>(module, "Error", PyExc_RuntimeError);
   module.def("version", &telar::version);

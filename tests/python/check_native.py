@@ -230,6 +230,11 @@ class Native(unittest.TestCase):
                 telar.predict(run, Frame(time=times, cost=prices))
             numpy.testing.assert_array_equal(telar.predict(run, numpy.asfortranarray(numpy.stack([times, prices], 1))), right)
 
+    def test_what_lives_until_the_end_is_not_told(self):
+        script = "import ctypes; from telar import _native; graph = _native.GraphBuilder(); ctypes.pythonapi.Py_IncRef(ctypes.py_object(graph))"
+        run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+
     def test_a_machine_without_openmp_is_told_the_package(self):
         program = """
 import sys
