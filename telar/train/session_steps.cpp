@@ -140,7 +140,7 @@ float SessionSteps::rate_of_next() const {
 
 /// Repeats the first step that was not counted, with its batch, to find the layer where the value first
 /// appears.
-Error SessionSteps::not_finite() {
+NotFinite SessionSteps::not_finite() {
   for (size_t later = 1; later < begun_.size(); ++later)
     if (!begun_[later].empty) session_.finished(true);
   const Begun step = begun_.front();
@@ -148,9 +148,9 @@ Error SessionSteps::not_finite() {
   reading_.reset();
   loader_.start(step.at, 1);
   const std::string place = session_.find_non_finite(view_of(*loader_.next()), step.inputs);
-  return run_error(
+  return NotFinite(fmt::format(
       "the loss is not finite at step {} (epoch {}); it was first seen in {}; try a lower learning rate than {} or clipping (training.clip_norm), or check the data",
-      step.inputs.step, range_.epoch.epoch + 1, place, step.inputs.learning_rate);
+      step.inputs.step, range_.epoch.epoch + 1, place, step.inputs.learning_rate));
 }
 
 }  // namespace telar

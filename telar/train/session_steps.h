@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "telar/core/error.h"
@@ -11,6 +12,12 @@
 #include "telar/train/step_source.h"
 
 namespace telar {
+
+/// A step whose loss is not finite; nothing was updated.
+class NotFinite final : public Error {
+ public:
+  explicit NotFinite(const std::string& sentence) : Error(Kind::run, sentence) {}
+};
 
 struct SessionStepsOptions {
   Schedule schedule = {};
@@ -53,7 +60,7 @@ class SessionSteps final : public StepSource {
   void begin_step();
   std::optional<StepResult> result_of(const Begun& step);
   float rate_of_next() const;
-  Error not_finite();
+  NotFinite not_finite();
 
   Session& session_;
   const BatchSource& source_;

@@ -41,6 +41,19 @@ TEST_F(Everyday, InitWritesAJobThatTrains) {
   EXPECT_TRUE(says(again.err, "visits.yaml exists; --out names another file"));
 }
 
+TEST_F(Everyday, ALearningRateIsFound) {
+  ASSERT_EQ(telar("init visits.csv").code, 0);
+  const CommandResult found = telar(
+      "find-rate visits.yaml --set training.batch=8 --to 100 --steps 60 --json rates.json --html rates.html");
+  EXPECT_EQ(found.code, 0) << found.err;
+  EXPECT_TRUE(says(found.out, "A good start: --set optimizer.learning_rate="));
+  EXPECT_TRUE(says(found.err, "step 6 of 60: learning rate"));
+  EXPECT_FALSE(json("rates.json")["rows"].empty());
+  EXPECT_TRUE(says(read_text(folder_ / "rates.html"), "Training loss while the learning rate grows"));
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  EXPECT_EQ(telar("find-rate visits.yaml --from 1 --to 0.5").code, 2);
+}
+
 TEST_F(Everyday, FoldsAreTrainedOneAfterAnother) {
   write_text(
       folder_ / "job.yaml",

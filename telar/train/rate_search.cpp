@@ -1,0 +1,149 @@
+#include "telar/train/rate_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "telar/core/error.h"
+#include "telar/train/given_values.h"
+#include "telar/train/job_loader.h"
+#include "telar/train/job_model_file.h"
+#include "telar/train/job_session.h"
+#include "telar/train/job_strategy.h"
+#include "telar/train/job_workers.h"
+#include "telar/train/run.h"
+#include "telar/train/run_data.h"
+#include "telar/train/session_steps.h"
+#include "telar/train/trainer.h"
+
+namespace telar {
+
+namespace {
+
+constexpr double kDiverged = 4;         // times the lowest loss
+constexpr double kFallen = 0.98;        // of the first loss: less is a fall
+constexpr double kLeastOfLowest = 0.1;  // of the rate with the lowest loss, as suggested
+constexpr double kMostOfLowest = 0.25;
+constexpr int64_t kLeastSteps = 20;
+constexpr int64_t kParts = 20;  // of a search: what is smoothed, and over what its slope is taken
+
+/// Notes the losses of the steps, and when it is enough.
+class Search final : public TrainingObserver {
+ public:
+  Search(const RateSearchOptions& options, RateSearch& result)
+      : options_(options),
+        result_(result),
+        kept_(1 - 1 / (1 + static_cast<double>(options.steps) / kParts)) {}
+
+  void step_done(const StepReport& report, const TrainingState& /*state*/) override {
+    const double loss = report.sums[0] / static_cast<double>(report.samples);
+    mean_ = kept_ * mean_ + (1 - kept_) * loss;
+    weight_ = kept_ * weight_ + (1 - kept_);
+    const RatePoint& point =
+        result_.points.emplace_back(RatePoint{report.learning_rate, loss, mean_ / weight_});
+    lowest_ = result_.points.size() == 1 ? point.smoothed : std::min(lowest_, point.smoothed);
+    if (options_.watch) options_.watch(point, steps());
+    if (steps() > options_.steps / 10 && point.smoothed > kDiverged * lowest_)
+      result_.end = RateSearch::End::diverged;
+  }
+
+  bool is_enough() const { return steps() >= options_.steps || result_.end == RateSearch::End::diverged; }
+
+ private:
+  int64_t steps() const { return static_cast<int64_t>(result_.points.size()); }
+
+  const RateSearchOptions& options_;
+  RateSearch& result_;
+  double kept_;  // of the mean, in each step
+  double mean_ = 0;
+  double weight_ = 0;
+  double lowest_ = 0;
+};
+
+void check(const Job& job, const RateSearchOptions& options) {
+  if (!(options.from > 0 && options.from < options.to && std::isfinite(options.to)))
+    throw user_error("the learning rates go from {} to {}; the first must be above 0, and below the second",
+                     options.from, options.to);
+  if (options.steps < kLeastSteps)
+    throw user_error("the search has {} steps; it needs at least {}", options.steps, kLeastSteps);
+  if (uses_servers(job))
+    throw user_error(
+        "the workers of strategy '{}' have servers; search with one whose workers share each batch: --set strategy=mirrored",
+        job.strategy.name);
+  if (trains_on_stream(job.data))
+    throw user_error(
+        "the job trains on a stream; search with samples in files: --set data.source=csv, or another one");
+}
+
+TrainerOptions trainer_options(const Job& job, const RunData& opened, const Session& session,
+                               const RateSearchOptions& options) {
+  TrainerOptions found;
+  found.epochs = options.steps;  // of which at least one step each; the search ends them
+  found.batch = job.training.batch;
+  found.evaluation_batch = job.training.evaluation_batch;
+  found.schedule = {.base = options.from,
+                    .shape = ExponentialSchedule{options.to / options.from, options.steps - 1}};
+  found.seed = static_cast<uint64_t>(job.training.seed);
+  found.shuffle = job.data.shuffle;
+  found.together = samples_together(job, job_workers(job, nullptr));
+  found.loader_threads = loader_threads(job, nullptr);
+  found.prefetch = static_cast<int>(job.data.prefetch);
+  found.figures = job_figures(job, opened.data.spec(), session);
+  const BatchShare share = shares_of(session.program(), 0);
+  found.part = {share.begin, share.end, share.of, session.program().least.part};
+  return found;
+}
+
+}  // namespace
+
+std::optional<FoundRates> found_rates(const std::vector<RatePoint>& points) {
+  const auto count = static_cast<int64_t>(points.size());
+  const int64_t half = std::max<int64_t>(1, count / kParts);
+  const auto lowest = std::min_element(points.begin(), points.end(),
+                                       [](const auto& a, const auto& b) { return a.smoothed < b.smoothed; });
+  if (count == 0 || lowest->smoothed > kFallen * points.front().smoothed) return std::nullopt;
+  FoundRates found{.steepest = lowest->rate, .lowest = lowest->rate};
+  double steepest = 0;
+  for (int64_t i = half; i + half < count && i <= lowest - points.begin(); ++i) {
+    const RatePoint& before = points[static_cast<size_t>(i - half)];
+    const RatePoint& after = points[static_cast<size_t>(i + half)];
+    const double slope = (after.smoothed - before.smoothed) / std::log(after.rate / before.rate);
+    if (slope >= steepest) continue;
+    steepest = slope;
+    found.steepest = points[static_cast<size_t>(i)].rate;
+  }
+  found.suggested = std::clamp(found.steepest, kLeastOfLowest * found.lowest, kMostOfLowest * found.lowest);
+  return found;
+}
+
+RateSearch search_rate(Job job, const RateSearchOptions& options) {
+  check(job, options);
+  job = with_settled_model(std::move(job), nullptr);
+  const double rate = job.optimizer.learning_rate;
+  settle_workers(job, job_workers(job, nullptr));
+  RateSearch result;
+  result.scale = job.optimizer.learning_rate / rate;
+  const RunData opened = open_run_data(
+      job, {.stop_requested = options.stop_requested, .say = options.say, .warn = options.warn});
+  const auto session = job_session(job, opened.data.spec(), nullptr, {options.say, options.warn});
+  if (!job.model.weights.empty())
+    write_values(given_values(job.model.weights, parameters_of(job_model(job, opened.data.spec()))),
+                 *session);
+  Search search(options, result);
+  Trainer trainer(*session, trainer_options(job, opened, *session, options));
+  const auto stops = [&] {
+    if (search.is_enough()) return true;
+    if (options.stop_requested && options.stop_requested()) result.end = RateSearch::End::stopped;
+    return result.end == RateSearch::End::stopped;
+  };
+  try {
+    trainer.fit(*opened.data.train, nullptr, {&search}, stops);
+  } catch (const NotFinite&) {
+    if (result.points.empty()) throw;
+    result.end = RateSearch::End::diverged;
+  }
+  if (result.end != RateSearch::End::stopped) result.found = found_rates(result.points);
+  return result;
+}
+
+}  // namespace telar
