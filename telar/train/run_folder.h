@@ -21,6 +21,7 @@ namespace telar {
 ///   by_messages/     of a stream: the same, with the number of messages instead of the step
 ///   checkpoints/     telar/train/checkpoint.h
 ///   summary.json     written at the end
+///   leader           with strategy.min_workers: which run it is, and the process that writes it
 class RunFolder {
  public:
   /// The folder for a new run: output.folder, which must be empty (except logs/ of a run that failed to
@@ -31,6 +32,14 @@ class RunFolder {
   /// exist, so --resume also works for a job that may have been stopped before it began. Throws Error (user)
   /// for the folder of several folds.
   static RunFolder resume(const Job& job);
+
+  /// With which other processes know that a folder, which they see at the same path, is that of their run.
+  /// Notes that this process writes it.
+  std::string make_known() const;
+  /// The folder of a run whose process has gone, in another one, which has been told its `path` and what
+  /// make_known() has returned. `silent`: the process may be there still, but does not answer; if it is on
+  /// this host, it is killed. Throws Error (run) if the folder is another one, or locked for 5 s more.
+  static RunFolder take_over(const std::filesystem::path& path, const std::string& known, bool silent);
 
   /// The folder of that run; none if there is no such run yet. Takes no lock.
   static std::optional<std::filesystem::path> find(const Job& job);
@@ -59,7 +68,9 @@ class RunFolder {
 
  private:
   enum class Origin : uint8_t { existed, was_empty, created };
+  RunFolder(std::filesystem::path path, Origin origin, int lock);
   RunFolder(std::filesystem::path path, Origin origin);
+  std::filesystem::path leader() const { return path_ / "leader"; }
   std::filesystem::path path_;
   Origin origin_;
   int lock_ = -1;
