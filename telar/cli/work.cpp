@@ -47,6 +47,7 @@ Heir heir_of(const SharedTask& task, Progress& progress, bool supervised, Servic
                       "rank 0 is lost, and this process leads the run from here on: telar work --join {}",
                       reachable(address)));
               },
+          .refuses = [](const std::string& why) { std::cerr << "error: " << why << std::endl; },
           .say = [&progress](const std::string& text) { progress.message(text); },
           .warn =
               [&task](const std::string& text) {

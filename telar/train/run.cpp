@@ -119,7 +119,9 @@ class Run {
     Trainer trainer(*session, trainer_options(*session));
     if (options_.profile) profile_.emplace(*options_.profile, *session, options_.processes);
     if (options_.elastic != nullptr && leads()) options_.elastic->admit(home_.task = task_of_newcomers());
-    if (options_.heir) options_.elastic->when_first_is_lost([&](bool silent) { take_over(trainer, silent); });
+    if (options_.heir)
+      options_.elastic->when_first_is_lost(
+          [&](const ElasticProcesses::Silent& silent) { take_over(trainer, silent); });
     return leads() ? lead(*session, trainer) : follow(*session, trainer);
   }
 
@@ -487,7 +489,7 @@ class Run {
   }
 
   /// Makes sure that this process alone can go on with the run, or says why it cannot, and throws.
-  void take_over(const Trainer& trainer, bool silent) {
+  void take_over(const Trainer& trainer, const ElasticProcesses::Silent& silent) {
     try {
       if (!options_.comes && trainer.times().steps() < 2)
         throw run_error("the run had just begun");  // rank 0 may not have written its files
@@ -497,7 +499,7 @@ class Run {
       const std::string why = fmt::format(
           "rank 0 is lost, and rank {} on {} cannot go on with the run: {}; the last checkpoint is whole; continue from it with --resume, with any number of processes",
           options_.processes->rank(), host_name(), error.what());
-      options_.heir->warn(why);
+      options_.heir->refuses(why);
       throw run_error("{}", why);
     }
   }

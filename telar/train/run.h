@@ -84,6 +84,7 @@ struct ComesLater {
 /// What a process does besides when rank 0 is lost and it goes on with the run as rank 0 (strategy.min_workers).
 struct Heir {
   std::function<void(const std::string& address)> leads;  ///< called first: where others join from now on
+  std::function<void(const std::string& why)> refuses;    ///< called if it cannot; the process ends then
   std::function<void(const std::string&)> say;            ///< as those of RunOptions
   std::function<void(const std::string&)> warn;
   Progress* progress = nullptr;

@@ -182,8 +182,9 @@ std::string RunFolder::make_known() const {
 }
 
 /// The lock is what only one process can have. The kernel takes it from a process that ends.
-RunFolder RunFolder::take_over(const fs::path& path, const std::string& known, bool silent) {
-  constexpr auto kGoes = std::chrono::seconds(5);
+RunFolder RunFolder::take_over(const fs::path& path, const std::string& known,
+                               const std::function<bool()>& silent) {
+  constexpr auto kGoes = std::chrono::seconds(25);
   const fs::path file = path / "leader";
   std::string id;
   std::string process;
@@ -196,8 +197,8 @@ RunFolder RunFolder::take_over(const fs::path& path, const std::string& known, b
       write_file(file, fmt::format("{} {}\n", known, ::getpid()), Links::refuse);
       return {path, Origin::existed, lock};
     }
-    if (std::exchange(silent, false) && has_opened(process, path)) ::kill(std::stoi(process), SIGKILL);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (silent() && has_opened(process, path)) ::kill(std::stoi(process), SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   throw run_error("a process that cannot be ended from {} has {} locked: it may write there still",
                   host_name(), path.string());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -37,9 +38,11 @@ class RunFolder {
   /// Notes that this process writes it.
   std::string make_known() const;
   /// The folder of a run whose process has gone, in another one, which has been told its `path` and what
-  /// make_known() has returned. `silent`: the process may be there still, but does not answer; if it is on
-  /// this host, it is killed. Throws Error (run) if the folder is another one, or locked for 5 s more.
-  static RunFolder take_over(const std::filesystem::path& path, const std::string& known, bool silent);
+  /// make_known() has returned. If that process is still there, is on this host, and `silent` says that it
+  /// does not answer, it is killed. Throws Error (run) if the folder is another one, or locked for 25 s more:
+  /// silence may be found out later than that its connection has ended.
+  static RunFolder take_over(const std::filesystem::path& path, const std::string& known,
+                             const std::function<bool()>& silent);
 
   /// The folder of that run; none if there is no such run yet. Takes no lock.
   static std::optional<std::filesystem::path> find(const Job& job);

@@ -14,7 +14,7 @@ namespace {
 constexpr int kTagOfWords = 2;  // of the lane of the watch, in no generation
 constexpr size_t kWordHead = 3;
 /// For another process to lead when the leader is lost: not all notice at the same time that it is silent.
-constexpr std::chrono::seconds kUntilSucceeded{15};
+constexpr std::chrono::seconds kUntilSucceeded{35};
 
 }  // namespace
 
@@ -279,7 +279,7 @@ bool ElasticProcesses::succeed(const std::string& why_lost) {
     return false;
   }
   if (!take_over_) throw run_error("{}", why_lost);
-  take_over_(links_->why_lost(leader_).empty());
+  take_over_([this] { return is_silent(leader_); });
   left_ = wanted_;
   give_up(std::exchange(leader_, links_->rank()));
   ++number_;  // the one before may have begun an attempt of which this process has not heard
@@ -288,11 +288,14 @@ bool ElasticProcesses::succeed(const std::string& why_lost) {
 
 // ---- words ----
 
+bool ElasticProcesses::is_silent(int rank) const {
+  const auto at = std::ranges::find(ranks_, rank);
+  return at != ranks_.end() && now().silent(static_cast<int>(at - ranks_.begin()));
+}
+
 std::string ElasticProcesses::why_unreachable(int rank) const {
   if (std::string why = links_->why_lost(rank); !why.empty()) return why;
-  const auto at = std::ranges::find(ranks_, rank);
-  const bool silent = at != ranks_.end() && now().silent(static_cast<int>(at - ranks_.begin()));
-  return silent ? fmt::format("the process of {} does not answer", links_->name(rank)) : "";
+  return is_silent(rank) ? fmt::format("the process of {} does not answer", links_->name(rank)) : "";
 }
 
 std::vector<bool> ElasticProcesses::unreachable() const {

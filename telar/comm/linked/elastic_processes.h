@@ -46,10 +46,14 @@ class ElasticProcesses final : public Processes {
   /// call, in rank 0. Throws Error (run) if rank 0 is lost and nobody takes over, too few are left, or this
   /// process was given up.
   Changes replace();
-  /// `take_over` is called when this process is to become rank 0. It makes sure that no other process is, and
-  /// never will be again, or throws. `silent`: rank 0 is still connected, but does not answer. Without it,
-  /// this process ends with rank 0.
-  void when_first_is_lost(std::function<void(bool silent)> take_over) { take_over_ = std::move(take_over); }
+  /// Whether a process has not answered for as long as Watch waits.
+  using Silent = std::function<bool()>;
+  /// `take_over` is called when this process is to become rank 0, with whether the one before is silent. It
+  /// makes sure that no other process is rank 0, and never will be again, or throws. Without it, this process
+  /// ends with rank 0.
+  void when_first_is_lost(std::function<void(const Silent& silent)> take_over) {
+    take_over_ = std::move(take_over);
+  }
   /// In rank 0: processes may take the places of those that are lost, at address(). They are told
   /// `description`.
   void admit(const std::string& description) { links_->admit(description); }
@@ -132,6 +136,7 @@ class ElasticProcesses final : public Processes {
   void exclude_unreachable();
   void require_enough();
 
+  bool is_silent(int rank) const;
   std::string why_unreachable(int rank) const;
   std::vector<bool> unreachable() const;
   bool has_word(int rank) const { return words_[static_cast<size_t>(rank)]->done(); }
@@ -141,7 +146,7 @@ class ElasticProcesses final : public Processes {
   std::unique_ptr<ElasticLinks> links_;
   int least_;
   int leader_;  ///< its rank among all; rank 0 of each generation
-  std::function<void(bool silent)> take_over_;
+  std::function<void(const Silent&)> take_over_;
   std::optional<std::chrono::steady_clock::time_point> without_since_;  ///< the leader, if it is lost
   bool share_memory_ = true;
   bool over_ = false;                    ///< replace() has failed: there is nobody to wait for at the end
