@@ -56,6 +56,12 @@ std::unique_ptr<Processes> processes_over(std::unique_ptr<ElasticLinks> links, i
   return processes;
 }
 
+std::string reachable(const std::string& address) {
+  Address known = Address::parse(address);
+  if (known.host == "0.0.0.0" || known.host == "::") known.host = host_name();
+  return known.text();
+}
+
 class PeerGroup::Impl {
  public:
   explicit Impl(const PeerStart& start) : children_({}) {

@@ -18,6 +18,9 @@ std::unique_ptr<Processes> join_together();
 /// Of groups of processes that train a job (PeerOptions).
 inline constexpr char kTrainPurpose[] = "telar train";
 
+/// Where other hosts reach a process that listens at this address: 0.0.0.0 is an address of no host.
+std::string reachable(const std::string& address);
+
 /// How a run gets processes without MPI.
 struct PeerStart {
   int64_t workers = 2;      ///< processes, with this one

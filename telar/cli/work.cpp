@@ -2,16 +2,19 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "telar/cli/options.h"
+#include "telar/cli/run_ending.h"
 #include "telar/cli/service.h"
 #include "telar/cli/together.h"
 #include "telar/cli/verbs.h"
 #include "telar/comm/peers/peer_links.h"
 #include "telar/core/error.h"
+#include "telar/launch/supervisor.h"
 #include "telar/observe/service_log.h"
 #include "telar/train/shared_task.h"
 #include "telar/train/worker.h"
@@ -32,6 +35,27 @@ struct WorkArguments {
   bool supervised = false;
   SecurityArguments security;
 };
+
+/// How this process goes on with a run as telar train does.
+Heir heir_of(const SharedTask& task, Progress& progress, bool supervised, ServiceLog& log) {
+  return {.leads =
+              [&log, supervised](const std::string& address) {
+                if (supervised)
+                  std::cout << kAddressLine << address << std::endl;
+                else
+                  log.line(fmt::format(
+                      "rank 0 is lost, and this process leads the run from here on: telar work --join {}",
+                      reachable(address)));
+              },
+          .refuses = [](const std::string& why) { std::cerr << "error: " << why << std::endl; },
+          .say = [&progress](const std::string& text) { progress.message(text); },
+          .warn =
+              [&task](const std::string& text) {
+                if (!task.quiet) std::cerr << "warning: " << text << std::endl;
+              },
+          .progress = &progress,
+          .metrics = task.metrics};
+}
 
 int work(const WorkArguments& arguments) {
   ServiceEnd end(arguments.follow, kWorkStops);
@@ -71,12 +95,22 @@ int work(const WorkArguments& arguments) {
     else
       log.line(fmt::format("joined {} as rank {} of {}", options.coordinator, processes->rank(),
                            processes->size()));
+    std::optional<Progress> progress;
+    std::optional<Heir> heir;
+    // Those that telar train has started end with it.
+    if (elastic != nullptr && arguments.follow == 0)
+      heir = heir_of(task, progress.emplace(std::cout, progress_of(task.job, task.quiet)),
+                     arguments.supervised, log);
     return log.finish(run_together(
         processes.get(),
         [&] {
-          return follow(task, options.overrides, *processes, elastic, [&end] {
-            return end.token().stop_requested() && end.signal_number() == 0 ? SIGTERM : end.signal_number();
-          });
+          return follow(
+              task, options.overrides, *processes, elastic,
+              [&end] {
+                return end.token().stop_requested() && end.signal_number() == 0 ? SIGTERM
+                                                                                : end.signal_number();
+              },
+              heir, [&](const RunSummary& summary) { say_ended(summary, task.summary, task.quiet); });
         },
         arguments.follow != 0 || arguments.supervised ? OthersFailures::silent : OthersFailures::reported));
   }

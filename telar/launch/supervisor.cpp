@@ -80,6 +80,7 @@ void Supervisor::begin(double now) {
   next_start_.reset();
   next_other_.reset();
   members_.clear();
+  first_ = 0;
   address_.clear();
   missing_ = quick_deaths_ = others_code_ = 0;
   step_ = 0;
@@ -107,9 +108,13 @@ void Supervisor::start_others(double now) {
 void Supervisor::take(const LaunchEvent& event, double now) {
   const auto found = std::ranges::find(members_, event.process, &Member::process);
   if (found == members_.end()) return;
-  const bool leads = found == members_.begin();
+  const auto other = static_cast<size_t>(found - members_.begin());
+  const bool leads = other == first_;
   if (!event.ended) {
-    if (leads) first_said(event.line, now);
+    if (leads)
+      first_said(event.line, now);
+    else if (event.line.starts_with(kAddressLine))
+      succeed(other, event.line, now);
     return;
   }
   found->ended = event.ended;
@@ -122,9 +127,7 @@ void Supervisor::take(const LaunchEvent& event, double now) {
 
 void Supervisor::first_said(const std::string& line, double now) {
   if (line.starts_with(kAddressLine)) {
-    // It says where it listens; a host's own name for itself may mean nothing to others.
-    const Address listens = Address::parse(line.substr(sizeof kAddressLine - 1));
-    address_ = Address{first().slot.address, listens.port}.text();
+    learn_address(line);
     start_others(now);
   } else if (line.starts_with(kStepLine)) {
     const std::string_view digits = std::string_view(line).substr(sizeof kStepLine - 1);
@@ -134,17 +137,37 @@ void Supervisor::first_said(const std::string& line, double now) {
   }
 }
 
+/// It says where it listens; a host's own name for itself may mean nothing to others.
+void Supervisor::learn_address(const std::string& line) {
+  const Address listens = Address::parse(line.substr(sizeof kAddressLine - 1));
+  address_ = Address{first().slot.address, listens.port}.text();
+}
+
+/// Another one leads now. The engine may not have noticed yet that the first has ended.
+void Supervisor::succeed(size_t other, const std::string& line, double now) {
+  const Member& lost = first();
+  first_ = other;
+  learn_address(line);
+  plan_.say(fmt::format("the process on {} leads the run from here on", first().slot.host));
+  for (Member& member : members_) member.stops_at.reset();
+  if (stopping_ != 0) first().stops_at = now;
+  if (lost.ended) one_is_missing(lost, now);
+}
+
 void Supervisor::first_ended(double now) {
   const LaunchEnding& ending = *first().ended;
   if (plan_.elastic && step_ > 0 && died_at_ && now - *died_at_ > kNoticesLoss)
     someone_died_ = false;  // the run has gone on since
   if (is_dead(ending)) {
     someone_died_ = true;
+    died_at_ = now;
     plan_.say(fmt::format("the first process, on {}, {}", first().slot.host, text_of(ending)));
   }
-  missing_ = 0;
+  // Another one may take over.
+  const double patience =
+      is_dead(ending) && plan_.elastic && step_ > 0 && stopping_ == 0 ? kNoticesLoss : kGrace;
   for (Member& member : members_)
-    if (!member.ended) member.stops_at = std::min(member.stops_at.value_or(now + kGrace), now + kGrace);
+    if (!member.ended) member.stops_at = std::min(member.stops_at.value_or(now + patience), now + patience);
 }
 
 void Supervisor::other_ended(const Member& other, double now) {
@@ -154,22 +177,25 @@ void Supervisor::other_ended(const Member& other, double now) {
   if (died) died_at_ = now;
   if (stopping_ != 0 || (!died && (ending.code == 0 || first().ended))) return;
   plan_.say(fmt::format("a process on {} {}", other.slot.host, text_of(ending)));
-  if (first().ended) return;
   if (plan_.elastic && step_ > 0) {
-    if (!died) return;  // it would fail again, and the run goes on without it
-    quick_deaths_ = now - other.started < kQuickDeath ? quick_deaths_ + 1 : 0;
-    ++missing_;
-    next_other_ = now + kPauseOfAnother * (1 + quick_deaths_);
+    if (died) one_is_missing(other, now);  // another one would fail again, and the run goes on without it
     return;
   }
+  if (first().ended) return;
   if (ending.code < kSignals) others_code_ = std::max(others_code_, ending.code);
   // Before the first step, the first one may wait for it for ever; later it notices.
   const double patience = step_ == 0 ? kGrace : kNoticesLoss;
   first().stops_at = std::min(first().stops_at.value_or(now + patience), now + patience);
 }
 
+void Supervisor::one_is_missing(const Member& lost, double now) {
+  quick_deaths_ = now - lost.started < kQuickDeath ? quick_deaths_ + 1 : 0;
+  ++missing_;
+  next_other_ = now + kPauseOfAnother * (1 + quick_deaths_);
+}
+
 void Supervisor::replace_lost(double now) {
-  if (missing_ == 0 || stopping_ != 0 || now < next_other_) return;
+  if (missing_ == 0 || stopping_ != 0 || now < next_other_ || first().ended) return;
   const int missing = std::exchange(missing_, 0);
   if (quick_deaths_ >= kMostDeaths) {
     plan_.say(fmt::format("{} processes in a row were lost within {:.0f} s: none takes their place",

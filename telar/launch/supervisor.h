@@ -13,6 +13,7 @@ namespace telar {
 
 /// What a supervised process says on its standard output, each in a line of its own: where the others join
 /// ("@address HOST:PORT"), and the number of the first step that it has completed since its start ("@step N").
+/// Another one that says where the others join has taken over from the first.
 inline constexpr char kAddressLine[] = "@address ";
 inline constexpr char kStepLine[] = "@step ";
 
@@ -34,7 +35,7 @@ struct LaunchPlan {
 /// Keeps a run going on an engine. It reads no clock and waits for nothing.
 ///
 /// A process that was killed, and one that is lost with its host, is replaced, if the run is elastic and has
-/// completed a step; otherwise the run is started again, from its checkpoint. So is a run that has failed
+/// completed a step, and, if it was the first, another one says that it leads; otherwise the run is started again, from its checkpoint. So is a run that has failed
 /// (exit code 1), LaunchPlan::restarts times. One that was stopped (129, 130, 143), or found a mistake that
 /// the user can correct (2 and further codes), ends. After 5 deaths in a row, with no later checkpoint
 /// between them, the run ends, too. A host that was lost is used again when the others have too few places.
@@ -65,6 +66,9 @@ class Supervisor {
   void start_others(double now);
   void take(const LaunchEvent& event, double now);
   void first_said(const std::string& line, double now);
+  void learn_address(const std::string& line);
+  void succeed(size_t other, const std::string& line, double now);
+  void one_is_missing(const Member& lost, double now);
   void first_ended(double now);
   void other_ended(const Member& other, double now);
   void replace_lost(double now);
@@ -72,11 +76,12 @@ class Supervisor {
   std::optional<int> decide(double now);
   void again(double now, double pause, const std::string& which);
   std::vector<LaunchSlot> usable_slots(int least);
-  Member& first() { return members_.front(); }
+  Member& first() { return members_[first_]; }
 
   LaunchEngine& engine_;
   LaunchPlan plan_;
-  std::vector<Member> members_;  ///< of this start of the run; the first process is the first
+  std::vector<Member> members_;  ///< of this start of the run
+  size_t first_ = 0;             ///< the one that leads
   std::set<std::string> lost_hosts_;
   std::vector<LaunchSlot> slots_;  ///< of this start
   std::string address_;            ///< where others join; empty: not known yet

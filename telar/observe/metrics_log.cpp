@@ -25,6 +25,23 @@ void MetricsLog::append(const std::vector<MetricField>& fields) {
   file_.write(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
+LoggedSoFar go_on_with_metrics(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  std::string of_step;
+  std::string of_epoch;
+  LoggedSoFar logged;
+  uintmax_t whole = 0;
+  for (std::string line; std::getline(stream, line) && !stream.eof(); whole += line.size() + 1) {
+    if (line.starts_with(R"({"kind":"step",)")) of_step = line;
+    if (line.starts_with(R"({"kind":"epoch",)")) of_epoch = line;
+    logged.test |= line.starts_with(R"({"kind":"test",)");
+  }
+  if (std::filesystem::exists(path)) std::filesystem::resize_file(path, whole);
+  if (!of_step.empty()) logged.step = nlohmann::json::parse(of_step).at("step").get<int64_t>();
+  if (!of_epoch.empty()) logged.epoch = nlohmann::json::parse(of_epoch).at("epoch").get<int64_t>();
+  return logged;
+}
+
 void discard_metrics_after(const std::filesystem::path& path, int64_t step) {
   std::ifstream stream(path);
   if (!stream) return;

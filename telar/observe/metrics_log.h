@@ -32,6 +32,17 @@ class MetricsLog {
   OutputFile file_;
 };
 
+/// What a log has last.
+struct LoggedSoFar {
+  int64_t step = 0;   ///< of the last line of a step; 0: there is none
+  int64_t epoch = 0;  ///< the same of an epoch
+  bool test = false;  ///< whether there is one of the test samples
+};
+
+/// For another process that goes on with a log: removes a last line that was not written to its end. Nothing
+/// is in a log that does not exist. Throws Error.
+LoggedSoFar go_on_with_metrics(const std::filesystem::path& path);
+
 /// For a run that resumes after `step`: removes from the log all lines with a later "step" and all lines that
 /// are not JSON objects (a power loss may cut the last one). Replaces the log as a whole or leaves it
 /// unchanged. Does nothing without a log.

@@ -5,8 +5,8 @@
 
 namespace telar {
 
-void share_tensor(const StateName& name, const std::function<std::vector<float>()>& of_rank_0,
-                  Session& session, Processes& processes) {
+std::vector<float> share_tensor(const StateName& name, const std::function<std::vector<float>()>& of_rank_0,
+                                Session& session, Processes& processes) {
   std::vector<float> values;
   if (processes.rank() == 0)
     values = of_rank_0();
@@ -14,6 +14,7 @@ void share_tensor(const StateName& name, const std::function<std::vector<float>(
     values.resize(static_cast<size_t>(session.state_shape(name).elements()));
   processes.broadcast(std::as_writable_bytes(std::span(values)));
   session.write_state(name, values);
+  return values;
 }
 
 TrainingState shared_state(const TrainingState& of_rank_0, Processes& processes) {
@@ -22,13 +23,14 @@ TrainingState shared_state(const TrainingState& of_rank_0, Processes& processes)
   return training_state_from_json(text, "the training state of rank 0");
 }
 
-void KeptState::keep(const Session& session, const TrainingState& training, bool stores) {
+void KeptState::keep(const Session& session, const TrainingState& training, int rank) {
   std::map<std::string, std::vector<float>> tensors;
   for (const StateName& name : session.state_names()) {
     std::vector<float> values = session.read_state(name);
-    if (stores) tensors[name.text()] = std::move(values);
+    if (stores(session, rank)) tensors[name.text()] = std::move(values);
   }
   tensors_ = std::move(tensors);
+  whole_ = stores(session, rank);
   training_ = training;
 }
 
@@ -40,12 +42,18 @@ bool KeptState::due(const Session& session, const TrainingState& training, int64
 }
 
 const TrainingState& KeptState::give(Session& session, double seconds, Processes& processes) {
-  for (const StateName& name : session.state_names())
-    share_tensor(
+  const int rank = processes.rank();
+  const bool keeps = session.state_is_divided() && rank < 2;
+  std::map<std::string, std::vector<float>> given;
+  for (const StateName& name : session.state_names()) {
+    std::vector<float> values = share_tensor(
         name, [&] { return tensors_.at(name.text()); }, session, processes);
+    if (keeps && rank > 0) given[name.text()] = std::move(values);
+  }
   training_.seconds = seconds;
   training_ = shared_state(training_, processes);
-  if (!session.state_is_divided()) tensors_.clear();
+  if (!keeps || rank > 0) tensors_ = std::move(given);
+  whole_ = keeps;
   return training_;
 }
 

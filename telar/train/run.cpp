@@ -15,6 +15,7 @@
 #include "telar/train/data_record.h"
 #include "telar/train/file_digest.h"
 #include "telar/train/given_values.h"
+#include "telar/train/held_reports.h"
 #include "telar/train/job_checks.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_loader.h"
@@ -69,6 +70,27 @@ class FirstStep final : public TrainingObserver {
   std::function<void()> done_;
 };
 
+/// How the run goes on with other processes.
+struct Recovery {
+  ElasticProcesses::Changes changes;
+  std::string strategy;     ///< "strategy.ways: 3", if the number of workers follows from that of processes
+  int64_t steps_again = 0;  ///< back to which it goes
+};
+
+/// Where rank 0 writes a run, for a process that goes on with it.
+struct RunHome {
+  std::string folder;  ///< absolute
+  std::string known;   ///< RunFolder::make_known
+  std::string task;    ///< what newcomers are told
+};
+
+/// A run that begins or goes on in a folder.
+struct BegunRun {
+  std::optional<ResumePoint> resumed = std::nullopt;
+  bool is_new = false;            ///< its files have been written
+  ClusterRun* cluster = nullptr;  ///< null: no parameter servers
+};
+
 class Run {
  public:
   Run(Job job, const RunOptions& options)
@@ -96,7 +118,10 @@ class Run {
                    opened_.data.train == nullptr ? std::nullopt : std::optional(opened_.data.train->size()));
     Trainer trainer(*session, trainer_options(*session));
     if (options_.profile) profile_.emplace(*options_.profile, *session, options_.processes);
-    if (options_.elastic != nullptr && leads()) options_.elastic->admit(task_of_newcomers());
+    if (options_.elastic != nullptr && leads()) options_.elastic->admit(home_.task = task_of_newcomers());
+    if (options_.heir)
+      options_.elastic->when_first_is_lost(
+          [&](const ElasticProcesses::Silent& silent) { take_over(trainer, silent); });
     return leads() ? lead(*session, trainer) : follow(*session, trainer);
   }
 
@@ -244,6 +269,10 @@ class Run {
 
   RunSummary lead_in(const RunFolder& folder, Session& session, Trainer& trainer) {
     const auto resumed = options_.resume ? go_on(folder, session, trainer) : std::nullopt;
+    if (options_.elastic != nullptr) {
+      home_.folder = fs::absolute(folder.path()).string();
+      home_.known = folder.make_known();
+    }
     if (!resumed)
       if (const auto taken = take_given_values(session)) say(taken->notes);
     since_step_ = trainer.state().step;
@@ -262,17 +291,29 @@ class Run {
     if (uses_servers(job_) && cluster == nullptr) return stopped_before(folder, resumed);
     if (resumed)
       for (const std::string& change : resumed->changes) say("changed: " + change);
+    return lead_on(folder, session, trainer, {resumed, is_new, cluster.get()});
+  }
+
+  /// Trains and writes the run, also one of which another process was rank 0 (`succession` says how it goes on).
+  RunSummary lead_on(const RunFolder& folder, Session& session, Trainer& trainer, const BegunRun& run,
+                     const std::optional<Recovery>& succession = {}) {
+    LoggedSoFar logged{.step = trainer.state().step};
+    if (succession) logged = go_on_with_metrics(folder.metrics());
     std::optional<StreamPace> pace;
     if (opened_.data.stream != nullptr)
       pace.emplace(
           [stream = opened_.data.stream](const Position& position) { return stream->behind(position); });
-    LogObserver log =
-        make_log(folder, session, trainer.state(), resumed.has_value(), pace ? &*pace : nullptr);
+    LogObserver log = make_log(folder, session, logged.step, trainer.state().samples,
+                               run.resumed || succession, pace ? &*pace : nullptr);
+    if (succession) {
+      held_.tell(log, logged);
+      trainer.told(logged.step, logged.epoch);
+    }
     const TrainingState begun = trainer.state();
     // The next resume starts from these files, so those of a run that is refused stay as they are.
     FirstStep accepted([&] {
-      if (!is_new) write_files(folder);
-      if (resumed && !resumed->changes.empty()) log.resumed(resumed->changes, begun);
+      if (!run.is_new && !succession) write_files(folder);
+      if (run.resumed && !run.resumed->changes.empty()) log.resumed(run.resumed->changes, begun);
     });
     std::optional<StreamObserver> stream;
     if (opened_.data.stream != nullptr)
@@ -280,31 +321,31 @@ class Run {
                      uses_servers(job_));
     CheckpointObserver checkpoints(
         folder.checkpoints(), session, checkpoint_policy(),
-        {{"job.yaml", job_text(job_)},
-         {"samples.json", to_json(opened_.data.spec(), job_.data.rules)},
-         {"data.json", to_json(opened_.record)}},
+        succession ? files_of(folder)
+                   : ExtraFiles{{"job.yaml", job_text(job_)},
+                                {"samples.json", to_json(opened_.data.spec(), job_.data.rules)},
+                                {"data.json", to_json(opened_.record)}},
         [&] {
           log.sync();
           if (stream) stream->sync();
         },
         options_.processes);
-    LastEpoch last;
     EnergyObserver energy;
-    std::vector<TrainingObserver*> observers = {&accepted, &energy, &last, &log, &checkpoints};
+    std::vector<TrainingObserver*> observers = {&accepted, &energy, &last_, &log, &checkpoints};
     if (stream) observers.push_back(&*stream);
     if (options_.observer != nullptr) observers.push_back(options_.observer);
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)
       observers.insert(observers.begin(),
                        &progress.emplace(*options_.progress, trainer.figures(), pace ? &*pace : nullptr,
-                                         [&] { return stream_text(stream, cluster.get()); }));
+                                         [&] { return stream_text(stream, run.cluster); }));
     if (pace) observers.insert(observers.begin(), &*pace);
 
     std::optional<MetricsObserver> metrics;
     if (metrics_server_)
       observers.push_back(
           &metrics.emplace(std::move(metrics_server_),
-                           metrics_sources(session, trainer, pace ? &*pace : nullptr, cluster.get())));
+                           metrics_sources(session, trainer, pace ? &*pace : nullptr, run.cluster)));
     if (metrics) say(fmt::format("metrics: http://{}/metrics", metrics->address()));
 
     RunSummary summary;
@@ -315,8 +356,26 @@ class Run {
       if (stream) stream->stored();
       test(summary, session, trainer);
       fill_in(summary, session, trainer);
+      // A run of a stream that found no message is no new test.
+      if (!summary.test.empty() && !std::exchange(logged.test, true) &&
+          (!stream || trainer.times().steps() > 0))
+        log.test_done(summary.test, trainer.state());
+      log.sync();
+      summary.folder = folder.path().string();
+      summary.train = last_.report().train;
+      summary.validation = last_.report().validation;
+      if (stream) summary.latency = stream->latency();
+      summary.joules = energy.joules();
+      summary.energy_source = energy.source();
+      if (profile_) summary.trace = trace_file(folder);
+      if (run.cluster != nullptr) {
+        summary.staleness = run.cluster->staleness();
+        summary.losses = run.cluster->losses();
+      }
+      write_file(folder.summary(), to_json(summary), Links::refuse);
+      all_is_written();
     };
-    by_those_left(session, trainer, train, [&](const Recovery& recovery) {
+    const auto recovered = [&](const Recovery& recovery) {
       const auto& [changes, strategy, again] = recovery;
       const int left = options_.elastic->size();
       log.changed(changes.lost, changes.come, left, again, trainer.state());
@@ -328,23 +387,9 @@ class Run {
       if (!strategy.empty()) text += fmt::format(" ({})", strategy);
       if (again > 0) text += fmt::format("; {} step{} made again", again, again == 1 ? " is" : "s are");
       say(text);
-    });
-    // A run of a stream that found no message is no new test.
-    if (!summary.test.empty() && (!stream || trainer.times().steps() > 0))
-      log.test_done(summary.test, trainer.state());
-    log.sync();
-    summary.folder = folder.path().string();
-    summary.train = last.report().train;
-    summary.validation = last.report().validation;
-    if (stream) summary.latency = stream->latency();
-    summary.joules = energy.joules();
-    summary.energy_source = energy.source();
-    if (profile_) summary.trace = trace_file(folder);
-    if (cluster) {
-      summary.staleness = cluster->staleness();
-      summary.losses = cluster->losses();
-    }
-    write_file(folder.summary(), to_json(summary), Links::refuse);
+    };
+    if (succession) recovered(*succession);
+    by_those_left(session, trainer, train, recovered);
     if (profile_) {
       const Links links = options_.profile->file.empty() ? Links::refuse : Links::follow;
       write_file(summary.trace, profile_->trace(), links);
@@ -418,43 +463,100 @@ class Run {
   }
 
   /// What all processes except rank 0 do: the same steps, and nothing else.
-  RunSummary follow(Session& session, Trainer& trainer) const {
+  RunSummary follow(Session& session, Trainer& trainer) {
     RunSummary summary;
     summary.nothing_to_do =
         options_.comes ? replace(session, trainer).changes.over : share(session, trainer, false, {});
     if (summary.nothing_to_do) return summary;
     CheckpointFollower checkpoints(session, checkpoint_policy(), *options_.processes);
-    by_those_left(session, trainer, [&] {
-      summary.outcome = fit(session, trainer, {&checkpoints});
+    std::vector<TrainingObserver*> observers = {&last_, &checkpoints};
+    if (options_.heir) observers.push_back(&held_);
+    const std::optional<Recovery> succession = by_those_left(session, trainer, [&] {
+      summary.outcome = fit(session, trainer, observers);
       checkpoints.follow();
       test(summary, session, trainer);
       fill_in(summary, session, trainer);
+      all_is_written();
     });
+    if (succession) return lead_after_another(session, trainer, *succession);
     if (profile_) profile_->trace();
     return summary;
   }
 
-  /// How the run goes on with other processes.
-  struct Recovery {
-    ElasticProcesses::Changes changes;
-    std::string strategy;     ///< "strategy.ways: 3", if the number of workers follows from that of processes
-    int64_t steps_again = 0;  ///< back to which it goes
-  };
+  /// What all processes come to when rank 0 has written everything: until then it may be lost.
+  void all_is_written() const {
+    if (options_.elastic != nullptr) options_.elastic->sleep_until_all_come();
+  }
+
+  /// Makes sure that this process alone can go on with the run, or says why it cannot, and throws.
+  void take_over(const Trainer& trainer, const ElasticProcesses::Silent& silent) {
+    try {
+      if (!options_.comes && trainer.times().steps() < 2)
+        throw run_error("the run had just begun");  // rank 0 may not have written its files
+      if (!kept_.is_whole()) throw run_error("both processes that had a copy of the whole state are lost");
+      taken_over_.emplace(RunFolder::take_over(home_.folder, home_.known, silent));
+    } catch (const Error& error) {
+      const std::string why = fmt::format(
+          "rank 0 is lost, and rank {} on {} cannot go on with the run: {}; the last checkpoint is whole; continue from it with --resume, with any number of processes",
+          options_.processes->rank(), host_name(), error.what());
+      options_.heir->refuses(why);
+      throw run_error("{}", why);
+    }
+  }
+
+  RunSummary lead_after_another(Session& session, Trainer& trainer, const Recovery& succession) {
+    const Heir& heir = *options_.heir;
+    options_.say = heir.say;
+    options_.warn = heir.warn;
+    options_.progress = heir.progress;
+    heir.leads(options_.elastic->address());
+    options_.elastic->admit(home_.task);
+    try {
+      if (!heir.metrics.empty()) metrics_server_ = std::make_unique<MetricsServer>(heir.metrics);
+    } catch (const Error& error) {
+      warn(fmt::format("the metrics are no longer at {}: {}", heir.metrics, error.what()));
+    }
+    try {
+      return lead_on(*taken_over_, session, trainer, {}, succession);
+    } catch (const std::exception& error) {
+      write_failure(*taken_over_, trainer, as_error(error).what());
+      throw;
+    }
+  }
+
+  /// The same as rank 0 wrote at the beginning, maybe with other paths than this process has.
+  static ExtraFiles files_of(const RunFolder& folder) {
+    ExtraFiles files;
+    for (const fs::path& path : {folder.job(), folder.samples(), folder.data()}) {
+      const Bytes bytes = read_file(path);
+      files.emplace(path.filename().string(), std::string(bytes.begin(), bytes.end()));
+    }
+    return files;
+  }
+
+  /// Tells all processes where rank 0 writes.
+  void share_home() {
+    if (options_.elastic == nullptr) return;
+    for (std::string* text : {&home_.folder, &home_.known, &home_.task}) options_.processes->broadcast(*text);
+  }
+
   /// Does what all processes do together; if one is lost or comes, they begin it again from a state that rank
-  /// 0 has as a whole. `recovered` is called in rank 0.
-  void by_those_left(Session& session, Trainer& trainer, const std::function<void()>& work,
-                     const std::function<void(const Recovery&)>& recovered = {}) const {
-    for (bool done = false; !done;) {
+  /// 0 has as a whole. `recovered` is called in rank 0. If this process becomes rank 0, returns how.
+  std::optional<Recovery> by_those_left(Session& session, Trainer& trainer, const std::function<void()>& work,
+                                        const std::function<void(const Recovery&)>& recovered = {}) {
+    while (true) {
       try {
         work();
-        done = true;
+        return std::nullopt;
       } catch (const Error&) {
         const bool for_a_newcomer = std::exchange(ended_for_newcomer_, false);  // it may be lost by now
         if (options_.elastic == nullptr || (!for_a_newcomer && !options_.elastic->lost())) throw;
       }
-      if (done) return;
-      const Recovery recovery = replace(session, trainer);
-      if (recovered) recovered(recovery);
+      Recovery recovery = replace(session, trainer);
+      if (recovered)
+        recovered(recovery);
+      else if (leads())
+        return recovery;
     }
   }
 
@@ -463,8 +565,9 @@ class Run {
   }
 
   /// Forms the next group of processes, and goes on with what rank 0 has kept. Rank 0 returns how.
-  Recovery replace(Session& session, Trainer& trainer) const {
-    if (leads() && !session.state_is_divided()) kept_.keep(session, trainer.state(), true);
+  Recovery replace(Session& session, Trainer& trainer) {
+    if (!options_.elastic->waits() && !session.state_is_divided())
+      kept_.keep(session, trainer.state(), options_.processes->rank());
     const int64_t reached = trainer.state().step;
     Recovery all;
     const auto add = [](std::string& names, const std::string& more) {
@@ -483,6 +586,7 @@ class Run {
         options_.elastic->drop_earlier();
         trainer.restore(kept_.give(session, trainer.state().seconds, *options_.processes));
         trainer.set_part(part_of(session));
+        share_home();
         all.strategy = workers_text(job);
         all.steps_again = reached - trainer.state().step;
         return all;
@@ -617,7 +721,7 @@ class Run {
 
   /// Sends rank 0's state to all processes, because only rank 0 has read `checkpoint` (empty: there is none).
   /// Returns `finished` of rank 0.
-  bool share(Session& session, Trainer& trainer, bool finished, const fs::path& checkpoint) const {
+  bool share(Session& session, Trainer& trainer, bool finished, const fs::path& checkpoint) {
     if (options_.processes == nullptr) return finished;
     std::string end = finished ? "finished" : "";
     options_.processes->broadcast(end);
@@ -625,7 +729,8 @@ class Run {
     share_state(session, checkpoint);
     trainer.restore(shared_state(trainer.state(), *options_.processes));
     if (options_.elastic != nullptr && session.state_is_divided())
-      kept_.keep(session, trainer.state(), leads());
+      kept_.keep(session, trainer.state(), options_.processes->rank());
+    share_home();
     return false;
   }
 
@@ -643,7 +748,8 @@ class Run {
                                                                                 : kGoOn);
       const int64_t steps = word == kNewcomer ? 0 : job_.strategy.keep_steps;
       if (options_.elastic != nullptr && kept_.due(session, trainer.state(), steps))
-        kept_.keep(session, trainer.state(), leads());
+        kept_.keep(session, trainer.state(), options_.processes->rank());
+      held_.clear();
       ended_for_newcomer_ = word == kNewcomer;
       if (ended_for_newcomer_) throw run_error("another process takes part from here on");
       return word == kStop;
@@ -760,18 +866,18 @@ class Run {
                     state.step, state.epoch + 1, state.step_in_epoch, point.checkpoint.string()));
   }
 
-  LogObserver make_log(const RunFolder& folder, const Session& session, const TrainingState& state,
+  LogObserver make_log(const RunFolder& folder, const Session& session, int64_t step, int64_t samples,
                        bool resumed, const StreamPace* pace) const {
     EventFiles events;
     if (job_.output.tensorboard) {
       events.by_steps = std::make_unique<TensorBoardWriter>(folder.path());
-      if (resumed) events.by_steps->add_resume(state.step);
+      if (resumed) events.by_steps->add_resume(step);
       events.by_steps->add_graph(run_graph(session.program(), job_.strategy));
       events.by_steps->flush();
     }
     if (job_.output.tensorboard && opened_.data.stream != nullptr) {
       events.by_samples = std::make_unique<TensorBoardWriter>(folder.by_messages());
-      if (resumed) events.by_samples->add_resume(state.samples);
+      if (resumed) events.by_samples->add_resume(samples);
     }
     return {MetricsLog(folder.metrics()),
             std::move(events),
@@ -796,13 +902,17 @@ class Run {
 
   Clock::time_point start_ = Clock::now();
   Job job_;
-  const RunOptions& options_;
+  RunOptions options_;
   std::string workers_;  ///< description of the settings that depend on their number
   RunData opened_;
   const int64_t begun_with_;  ///< processes
   int64_t since_step_ = 0;    ///< after which this process began
   mutable KeptState kept_;
+  mutable HeldReports held_;
+  RunHome home_;
+  std::optional<RunFolder> taken_over_;      ///< from a rank 0 that was lost
   mutable bool ended_for_newcomer_ = false;  ///< what all do together
+  LastEpoch last_;
   std::optional<RunProfile> profile_;
   std::unique_ptr<MetricsServer> metrics_server_;  ///< until there is an observer that serves
 };

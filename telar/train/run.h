@@ -81,6 +81,16 @@ struct ComesLater {
   DataDecision decision;
 };
 
+/// What a process does besides when rank 0 is lost and it goes on with the run as rank 0 (strategy.min_workers).
+struct Heir {
+  std::function<void(const std::string& address)> leads;  ///< called first: where others join from now on
+  std::function<void(const std::string& why)> refuses;    ///< called if it cannot; the process ends then
+  std::function<void(const std::string&)> say;            ///< as those of RunOptions
+  std::function<void(const std::string&)> warn;
+  Progress* progress = nullptr;
+  std::string metrics;
+};
+
 struct RunOptions {
   bool resume = false;
   bool accept_changed_data = false;              ///< resume although the data are not those of the run
@@ -94,6 +104,7 @@ struct RunOptions {
   Processes* processes =
       nullptr;  ///< those that train together; null: this one alone. Only rank 0 writes files and messages
   ElasticProcesses* elastic = nullptr;    ///< the same as `processes`, if those who are left go on
+  std::optional<Heir> heir;               ///< of one of `elastic`, if it can become rank 0
   std::optional<ComesLater> comes;        ///< this process takes the place of one of `elastic`
   std::optional<ProfileOptions> profile;  ///< not available with parameter servers
   // Strategies with parameter servers only:

@@ -1,6 +1,7 @@
 #include "telar/train/run_folder.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,12 +9,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <fstream>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "telar/comm/store/random_id.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/io/disk.h"
+#include "telar/observe/process.h"
 #include "telar/train/checkpoint.h"
 
 namespace telar {
@@ -57,7 +63,7 @@ bool is_free(const fs::path& folder) {
 void refuse_links(const fs::path& run) {
   for (const char* name :
        {"job.yaml", "samples.json", "data.json", "metrics.jsonl", "offsets.jsonl", "summary.json",
-        "trace.json", "run_id", "checkpoints", "logs", "servers", "by_messages"}) {
+        "trace.json", "run_id", "leader", "checkpoints", "logs", "servers", "by_messages"}) {
     refuse_link(run / name);
   }
   std::error_code error;
@@ -83,6 +89,24 @@ std::string run_of(const fs::path& part, RunPart kind, const fs::path& path) {
   if (kind == RunPart::checkpoint && part.parent_path().filename() != kCheckpoints)
     return "the folder that contains its job.yaml and checkpoints/";
   return path.is_absolute() ? run.string() : fs::proximate(run).string();
+}
+
+/// A descriptor that locks the folder of a run; -1: another process has locked it.
+int lock_of(const fs::path& path) {
+  refuse_links(path);
+  const int lock = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock < 0) throw disk_error("open the folder", path, errno);
+  if (::flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+  ::close(lock);
+  return -1;
+}
+
+/// Whether a process of this host has opened the folder, as its writer has for its lock.
+bool has_opened(const std::string& process, const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& file : fs::directory_iterator(fs::path("/proc") / process / "fd", ignored))
+    if (fs::equivalent(file.path(), folder, ignored)) return true;
+  return false;
 }
 
 }  // namespace
@@ -113,14 +137,14 @@ void require_no_part_of_run(const fs::path& path) {
   }
 }
 
-RunFolder::RunFolder(fs::path path, Origin origin) : path_(std::move(path)), origin_(origin) {
-  refuse_links(path_);
-  lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) throw disk_error("open the folder", path_, errno);
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    ::close(lock_);
-    throw user_error("another process is training in {}; wait until it has ended", path_.string());
-  }
+RunFolder::RunFolder(fs::path path, Origin origin) : RunFolder(path, origin, lock_of(path)) {
+  if (lock_ < 0)
+    throw user_error("another process is training in {}; wait until it has ended", path.string());
+}
+
+RunFolder::RunFolder(fs::path path, Origin origin, int lock)
+    : path_(std::move(path)), origin_(origin), lock_(lock) {
+  if (lock_ < 0) return;
   make_folder(checkpoints());
   remove_leftovers(path_);
   remove_leftovers(checkpoints());
@@ -149,6 +173,35 @@ RunFolder RunFolder::create(const Job& job) {
   }
   make_folder(path);
   return {path, existed ? Origin::was_empty : Origin::created};
+}
+
+std::string RunFolder::make_known() const {
+  const std::string known = fmt::format("{:016x}", random_id());
+  write_file(leader(), fmt::format("{} {}\n", known, ::getpid()), Links::refuse);
+  return known;
+}
+
+/// The lock is what only one process can have. The kernel takes it from a process that ends.
+RunFolder RunFolder::take_over(const fs::path& path, const std::string& known,
+                               const std::function<bool()>& silent) {
+  constexpr auto kGoes = std::chrono::seconds(25);
+  const fs::path file = path / "leader";
+  std::string id;
+  std::string process;
+  std::ifstream(file) >> id >> process;
+  if (id != known) throw run_error("{} is not the folder of the run on {}", path.string(), host_name());
+  const auto end = std::chrono::steady_clock::now() + kGoes;
+  for (int lock = -1; std::chrono::steady_clock::now() < end;) {
+    lock = lock_of(path);
+    if (lock >= 0) {
+      write_file(file, fmt::format("{} {}\n", known, ::getpid()), Links::refuse);
+      return {path, Origin::existed, lock};
+    }
+    if (silent() && has_opened(process, path)) ::kill(std::stoi(process), SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  throw run_error("a process that cannot be ended from {} has {} locked: it may write there still",
+                  host_name(), path.string());
 }
 
 std::optional<fs::path> RunFolder::find(const Job& job) {

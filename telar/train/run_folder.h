@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,7 @@ namespace telar {
 ///   by_messages/     of a stream: the same, with the number of messages instead of the step
 ///   checkpoints/     telar/train/checkpoint.h
 ///   summary.json     written at the end
+///   leader           with strategy.min_workers: which run it is, and the process that writes it
 class RunFolder {
  public:
   /// The folder for a new run: output.folder, which must be empty (except logs/ of a run that failed to
@@ -31,6 +33,16 @@ class RunFolder {
   /// exist, so --resume also works for a job that may have been stopped before it began. Throws Error (user)
   /// for the folder of several folds.
   static RunFolder resume(const Job& job);
+
+  /// With which other processes know that a folder, which they see at the same path, is that of their run.
+  /// Notes that this process writes it.
+  std::string make_known() const;
+  /// The folder of a run whose process has gone, in another one, which has been told its `path` and what
+  /// make_known() has returned. If that process is still there, is on this host, and `silent` says that it
+  /// does not answer, it is killed. Throws Error (run) if the folder is another one, or locked for 25 s more:
+  /// silence may be found out later than that its connection has ended.
+  static RunFolder take_over(const std::filesystem::path& path, const std::string& known,
+                             const std::function<bool()>& silent);
 
   /// The folder of that run; none if there is no such run yet. Takes no lock.
   static std::optional<std::filesystem::path> find(const Job& job);
@@ -59,7 +71,9 @@ class RunFolder {
 
  private:
   enum class Origin : uint8_t { existed, was_empty, created };
+  RunFolder(std::filesystem::path path, Origin origin, int lock);
   RunFolder(std::filesystem::path path, Origin origin);
+  std::filesystem::path leader() const { return path_ / "leader"; }
   std::filesystem::path path_;
   Origin origin_;
   int lock_ = -1;

@@ -15,7 +15,10 @@ std::string to_json(const SharedTask& task) {
   nlohmann::json json{{"job", job_text(task.job)},
                       {"resume", task.resume},
                       {"accept_changed_data", task.accept_changed_data},
-                      {"check", task.check}};
+                      {"check", task.check},
+                      {"metrics", task.metrics},
+                      {"summary", task.summary},
+                      {"quiet", task.quiet}};
   if (task.profile_steps) json["profile_steps"] = *task.profile_steps;
   if (task.comes)
     json["comes"] = {{"processes", task.comes->processes},
@@ -30,7 +33,10 @@ SharedTask shared_task_from_json(const std::string& text) {
     SharedTask task{.job = parse_job(json.at("job").get<std::string>(), "the coordinator's job"),
                     .resume = json.at("resume").get<bool>(),
                     .accept_changed_data = json.at("accept_changed_data").get<bool>(),
-                    .check = json.at("check").get<bool>()};
+                    .check = json.at("check").get<bool>(),
+                    .metrics = json.at("metrics").get<std::string>(),
+                    .summary = json.at("summary").get<std::string>(),
+                    .quiet = json.at("quiet").get<bool>()};
     if (json.contains("profile_steps")) task.profile_steps = json.at("profile_steps").get<int64_t>();
     if (json.contains("comes")) {
       const auto& comes = json.at("comes");
@@ -45,7 +51,8 @@ SharedTask shared_task_from_json(const std::string& text) {
 }
 
 int follow(SharedTask task, const std::vector<std::string>& overrides, Processes& processes,
-           ElasticProcesses* elastic, const std::function<int()>& signal) {
+           ElasticProcesses* elastic, const std::function<int()>& signal, std::optional<Heir> heir,
+           const std::function<void(const RunSummary&)>& ended) {
   const Job job = changed_job(task.job, "the coordinator's job", overrides);
   if (task.check) {
     const auto nobody = [](const std::string&) {};
@@ -59,9 +66,12 @@ int follow(SharedTask task, const std::vector<std::string>& overrides, Processes
   options.processes = &processes;
   options.elastic = elastic;
   options.comes = task.comes;
+  options.heir = std::move(heir);
   if (task.profile_steps) options.profile.emplace().steps = *task.profile_steps;
   const RunSummary summary = run_job(job, options);
-  return exit_code_of(summary, signal(), &processes);
+  const int code = exit_code_of(summary, signal(), &processes);
+  if (processes.rank() == 0 && ended) ended(summary);
+  return code;
 }
 
 int exit_code_of(const RunSummary& summary, int signal, Processes* processes) {

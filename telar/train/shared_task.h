@@ -18,6 +18,10 @@ struct SharedTask {
   bool check = false;                    ///< the job is checked, not trained
   std::optional<int64_t> profile_steps;  ///< empty: no profile
   std::optional<ComesLater> comes;       ///< for a process that takes the place of a lost one
+  // For a process that goes on with the run as rank 0.
+  std::string metrics;  ///< RunOptions
+  std::string summary;  ///< the file for the result, absolute; empty: none
+  bool quiet = false;
 };
 
 /// As JSON, for processes that join (join_peers).
@@ -26,9 +30,11 @@ std::string to_json(const SharedTask& task);
 SharedTask shared_task_from_json(const std::string& text);
 
 /// The part of a process that has joined. `overrides`: of the job, on its host. `elastic`: RunOptions.
-/// `signal`: the number of a signal that asks it to stop; 0: none. Returns the exit code. Throws Error.
+/// `signal`: the number of a signal that asks it to stop; 0: none. `ended` is called if it has become rank 0.
+/// Returns the exit code. Throws Error.
 int follow(SharedTask task, const std::vector<std::string>& overrides, Processes& processes,
-           ElasticProcesses* elastic, const std::function<int()>& signal);
+           ElasticProcesses* elastic, const std::function<int()>& signal, std::optional<Heir> heir = {},
+           const std::function<void(const RunSummary&)>& ended = {});
 
 /// The exit code of a run: 0, or 128 and the number of the signal that has stopped it, which only some of the
 /// processes may have received.

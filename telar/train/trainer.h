@@ -99,6 +99,11 @@ class Trainer {
   /// Continues from a state, which must belong to the session's current parameters. Throws Error (user) for
   /// one within an epoch whose samples another version of telar has shuffled in another order.
   void restore(TrainingState state);
+  /// Observers have heard, in another process, of so many steps and epochs.
+  void told(int64_t steps, int64_t epochs) {
+    told_steps_ = steps;
+    told_epochs_ = epochs;
+  }
   /// The times of the steps of this process.
   const StepTimes& times() const { return times_; }
 

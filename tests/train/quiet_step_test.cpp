@@ -73,7 +73,9 @@ class CountedElasticLinks final : public CountedLinks<ElasticLinks> {
   }
   void drop_before(uint16_t generation) override { links_->drop_before(generation); }
   std::string why_lost(int rank) const override { return links_->why_lost(rank); }
-  bool has_ended(int rank) const override { return links_->has_ended(rank); }
+  bool has_left(int rank) const override { return links_->has_left(rank); }
+  int leader() const override { return links_->leader(); }
+  std::string address() const override { return links_->address(); }
   void admit(const std::string& description) override { links_->admit(description); }
   void set_members(const std::vector<int>& ranks) override { links_->set_members(ranks); }
   std::vector<int> newcomers() override { return links_->newcomers(); }

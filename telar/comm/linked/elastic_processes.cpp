@@ -13,11 +13,13 @@ namespace {
 
 constexpr int kTagOfWords = 2;  // of the lane of the watch, in no generation
 constexpr size_t kWordHead = 3;
+/// For another process to lead when the leader is lost: not all notice at the same time that it is silent.
+constexpr std::chrono::seconds kUntilSucceeded{35};
 
 }  // namespace
 
 ElasticProcesses::ElasticProcesses(std::unique_ptr<ElasticLinks> links, int least)
-    : links_(std::move(links)), least_(least) {
+    : links_(std::move(links)), least_(least), leader_(links_->leader()) {
   if (links_->has_taken_place()) number_ = 0;
   const int size = links_->size();
   inbox_.resize(static_cast<size_t>(size));
@@ -26,7 +28,7 @@ ElasticProcesses::ElasticProcesses(std::unique_ptr<ElasticLinks> links, int leas
   std::iota(all.begin(), all.end(), 0);
   left_ = {all.begin(), all.end()};
   for (const int other : all)
-    if (other != links_->rank() && (other == 0 || links_->rank() == 0)) await_words(other);
+    if (other != links_->rank()) await_words(other);
   make_generation(number_, waits() ? std::vector<int>{links_->rank()} : std::move(all));
 }
 
@@ -36,11 +38,15 @@ void ElasticProcesses::await_words(int rank) {
   words_[from] = started(links_->from(rank, Lane::watch, kTagOfWords, inbox_[from]));
 }
 
-bool ElasticProcesses::someone_waits() {
+void ElasticProcesses::meet_newcomers() {
   for (const int rank : links_->newcomers()) {
     await_words(rank);
     come_.insert(rank);
   }
+}
+
+bool ElasticProcesses::someone_waits() {
+  meet_newcomers();
   std::erase_if(come_, [this](int rank) { return !links_->why_lost(rank).empty(); });
   return std::ranges::any_of(come_, [this](int rank) { return has_word(rank); });
 }
@@ -53,13 +59,17 @@ ElasticProcesses::~ElasticProcesses() {
   }
 }
 
-/// Processes leave a generation one by one.
+/// Processes leave a generation one by one. The leader is its rank 0.
 void ElasticProcesses::make_generation(uint16_t number, std::vector<int> ranks) {
+  meet_newcomers();
+  for (const int rank : ranks) come_.erase(rank);
   wanted_ = {ranks.begin(), ranks.end()};
-  // A word is a reason to stop: to rank 0, from a member; to the others, from rank 0.
+  if (const auto first = std::ranges::find(ranks, leader_); first != ranks.end())
+    std::rotate(ranks.begin(), first, first + 1);
+  // A word is a reason to stop: to the leader, from a member; to the others, from the leader.
   std::vector<Transfer*> awaited;
   for (const int rank : ranks)
-    if (words_[static_cast<size_t>(rank)] != nullptr)
+    if (rank != links_->rank() && (leads() || rank == leader_))
       awaited.push_back(words_[static_cast<size_t>(rank)].get());
   auto links = links_->generation(number, ranks, [awaited = std::move(awaited)] {
     for (Transfer* word : awaited)
@@ -84,12 +94,12 @@ void ElasticProcesses::drop_earlier() {
 
 ElasticProcesses::Changes ElasticProcesses::replace() {
   over_ = true;
-  links_->rank() == 0 ? lead() : follow();
+  leads() ? lead() : follow();
   over_ = false;
   return std::exchange(changes_, {});
 }
 
-// ---- rank 0 ----
+// ---- the leader ----
 
 void ElasticProcesses::lead() {
   for (const int rank : std::set<int>(come_)) {
@@ -99,25 +109,26 @@ void ElasticProcesses::lead() {
     add_name(changes_.come, rank);
   }
   while (true) {
-    if (number_ == std::numeric_limits<uint16_t>::max())
+    if (number_ >= std::numeric_limits<uint16_t>::max() - 1)
       throw run_error("{} groups of processes have been formed, and no more are possible", number_);
     ++number_;
     apart_.clear();
     for (const int rank : left_)
-      if (rank > 0) tell(rank, Word::Kind::stop);
+      if (rank != leader_) tell(rank, Word::Kind::stop);
     wait_until_stopped();
     exclude_unreachable();
     require_enough();
     std::vector<bool> members(words_.size());
     for (const int rank : left_) members[static_cast<size_t>(rank)] = true;
     for (const int rank : left_)
-      if (rank > 0) tell(rank, Word::Kind::form, members);
+      if (rank != leader_) tell(rank, Word::Kind::form, members);
     try {
       return make_generation(number_, {left_.begin(), left_.end()});
     } catch (const Error&) {
       // One more is lost, or a member says that it could not connect.
-      const bool lost = std::ranges::any_of(
-          left_, [this](int rank) { return rank > 0 && (has_word(rank) || !why_unreachable(rank).empty()); });
+      const bool lost = std::ranges::any_of(left_, [this](int rank) {
+        return rank != leader_ && (has_word(rank) || !why_unreachable(rank).empty());
+      });
       if (!lost) throw;
     }
   }
@@ -125,7 +136,7 @@ void ElasticProcesses::lead() {
 
 void ElasticProcesses::wait_until_stopped() {
   std::set<int> awaited = left_;
-  awaited.erase(0);
+  awaited.erase(leader_);
   while (!awaited.empty()) {
     for (auto next = awaited.begin(); next != awaited.end();) {
       const int rank = *next;
@@ -150,18 +161,18 @@ bool ElasticProcesses::take(int rank, const Word& word) {
 /// Of two that cannot reach each other, the one with more lost connections; of equal ones, the last.
 void ElasticProcesses::exclude_unreachable() {
   while (true) {
-    int worst = 0;
+    int worst = leader_;
     int64_t most = 1;
     for (const int rank : left_) {
       const int64_t links = std::ranges::count_if(apart_, [&](const auto& pair) {
         return (pair.first == rank || pair.second == rank) && left_.contains(pair.first) &&
                left_.contains(pair.second);
       });
-      if (rank == 0 || links < most) continue;
+      if (rank == leader_ || links < most) continue;
       most = links;
       worst = rank;
     }
-    if (worst == 0) return;
+    if (worst == leader_) return;
     give_up(worst);
   }
 }
@@ -179,7 +190,7 @@ void ElasticProcesses::add_name(std::string& names, int rank) const {
 void ElasticProcesses::require_enough() {
   if (std::ssize(left_) >= least_) return;
   for (const int rank : left_)
-    if (rank > 0) tell(rank, Word::Kind::end);
+    if (rank != leader_) tell(rank, Word::Kind::end);
   throw run_error(
       "lost: {}; {} of at least {} processes are left; the last checkpoint is whole; continue from it with --resume, with any number of processes",
       changes_.lost, left_.size(), least_);
@@ -188,49 +199,103 @@ void ElasticProcesses::require_enough() {
 // ---- the others ----
 
 void ElasticProcesses::follow() {
-  const auto own = static_cast<size_t>(links_->rank());
-  tell(0, Word::Kind::lost, unreachable());
+  without_since_.reset();
+  tell(leader_, Word::Kind::lost, unreachable());
   while (true) {
-    if (!has_word(0)) {
-      if (const std::string why = why_unreachable(0); !why.empty()) throw run_error("{}", why);
-      if (links_->has_ended(0)) {
-        if (!waits()) throw run_error("{} has ended", links_->name(0));
-        changes_.over = true;
-        return;
-      }
-      links_->rest();
+    if (const std::optional<Word> word = heard()) {
+      if (obey(*word)) return;
       continue;
     }
-    const Word word = next_word(0);
-    if (word.kind == Word::Kind::end)
-      throw run_error(
-          "rank 0 goes on without {}, or not at all: it did not answer in time, the others could not reach it, or too few are left",
-          links_->name(links_->rank()));
-    if (word.kind == Word::Kind::stop) {
-      number_ = word.number;
-      tell(0, Word::Kind::stopped, unreachable());
+    const std::string why = why_unreachable(leader_);
+    if (links_->has_left(leader_)) {
+      if (!why.empty()) throw run_error("{}", why);
+      if (!waits()) throw run_error("{} has ended", links_->name(leader_));
+      changes_.over = true;
+      return;
     }
-    if (word.kind != Word::Kind::form || word.number != number_ || !word.flags[own]) continue;
-    std::vector<int> ranks;
-    for (size_t rank = 0; rank < word.flags.size(); ++rank)
-      if (word.flags[rank]) ranks.push_back(static_cast<int>(rank));
-    try {
-      return make_generation(number_, std::move(ranks));
-    } catch (const Error&) {
-      if (why_unreachable(0).empty() && unreachable() == std::vector<bool>(words_.size()) && !has_word(0))
-        throw;
-      tell(0, Word::Kind::lost, unreachable());
-    }
+    if (!why.empty() && succeed(why)) return lead();
+    links_->rest();
   }
+}
+
+bool ElasticProcesses::obey(const Word& word) {
+  if (word.kind == Word::Kind::end)
+    throw run_error(
+        "rank 0 goes on without {}, or not at all: it did not answer in time, the others could not reach it, or too few are left",
+        links_->name(links_->rank()));
+  if (word.kind == Word::Kind::stop) {
+    number_ = word.number;
+    tell(leader_, Word::Kind::stopped, unreachable());
+  }
+  if (word.kind != Word::Kind::form || word.number != number_ ||
+      !word.flags[static_cast<size_t>(links_->rank())])
+    return false;
+  std::vector<int> ranks;
+  for (size_t rank = 0; rank < word.flags.size(); ++rank)
+    if (word.flags[rank]) ranks.push_back(static_cast<int>(rank));
+  try {
+    make_generation(number_, std::move(ranks));
+    return true;
+  } catch (const Error&) {
+    if (why_unreachable(leader_).empty() && unreachable() == std::vector<bool>(words_.size()) &&
+        !has_word(leader_))
+      throw;
+    tell(leader_, Word::Kind::lost, unreachable());
+    return false;
+  }
+}
+
+/// Only one process can hold the run, so who says *stop* with a later number leads.
+std::optional<ElasticProcesses::Word> ElasticProcesses::heard() {
+  if (has_word(leader_)) return next_word(leader_);
+  for (int rank = 0; rank < links_->size(); ++rank) {
+    if (rank == links_->rank() || !(waits() || wanted_.contains(rank)) || !has_word(rank)) continue;
+    const Word word = next_word(rank);
+    if (word.kind != Word::Kind::stop || word.number <= number_) continue;
+    leader_ = rank;
+    without_since_.reset();
+    return word;
+  }
+  return std::nullopt;
+}
+
+bool ElasticProcesses::is_heir() const {
+  if (waits()) return false;
+  const auto first = std::ranges::find_if(
+      wanted_, [this](int rank) { return rank != leader_ && why_unreachable(rank).empty(); });
+  return first != wanted_.end() && *first == links_->rank();
+}
+
+bool ElasticProcesses::succeed(const std::string& why_lost) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!without_since_) {
+    without_since_ = now;
+    // Who leads next must know that this process waits for its part.
+    for (int rank = 0; waits() && rank < links_->size(); ++rank)
+      if (rank != links_->rank()) tell(rank, Word::Kind::lost);
+  }
+  if (!is_heir()) {
+    if (now - *without_since_ > kUntilSucceeded) throw run_error("{}", why_lost);
+    return false;
+  }
+  if (!take_over_) throw run_error("{}", why_lost);
+  take_over_([this] { return is_silent(leader_); });
+  left_ = wanted_;
+  give_up(std::exchange(leader_, links_->rank()));
+  ++number_;  // the one before may have begun an attempt of which this process has not heard
+  return true;
 }
 
 // ---- words ----
 
+bool ElasticProcesses::is_silent(int rank) const {
+  const auto at = std::ranges::find(ranks_, rank);
+  return at != ranks_.end() && now().silent(static_cast<int>(at - ranks_.begin()));
+}
+
 std::string ElasticProcesses::why_unreachable(int rank) const {
   if (std::string why = links_->why_lost(rank); !why.empty()) return why;
-  const auto at = std::ranges::find(ranks_, rank);
-  const bool silent = at != ranks_.end() && now().silent(static_cast<int>(at - ranks_.begin()));
-  return silent ? fmt::format("the process of {} does not answer", links_->name(rank)) : "";
+  return is_silent(rank) ? fmt::format("the process of {} does not answer", links_->name(rank)) : "";
 }
 
 std::vector<bool> ElasticProcesses::unreachable() const {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -21,9 +23,10 @@ namespace telar {
 /// passes over them belongs to its generation, and so does all shared memory. Another process can take the
 /// place of one that is lost: it is a group of its own until it calls replace(), too.
 ///
-/// Rank 0 alone forms the generations, and keeps its rank; who loses it ends. A generation that cannot be
-/// formed because one more is lost is followed by another attempt. docs/design.md, "A step is made again by
-/// those who are left", says what the run does with it.
+/// Rank 0 alone forms the generations, and keeps its rank. A generation that cannot be formed because one
+/// more is lost is followed by another attempt. If rank 0 is lost, the lowest of those who are left becomes
+/// rank 0 if it can hold the run (when_first_is_lost()), which must be possible to one process only.
+/// docs/design.md, "A step is made again by those who are left", says what the run does with it.
 class ElasticProcesses final : public Processes {
  public:
   /// `least`: processes without which the run ends. All of them call it. Waits.
@@ -40,10 +43,22 @@ class ElasticProcesses final : public Processes {
   };
   /// Forms the next generation of those who are left and of those who have come. What was made by the one
   /// before (groups, transfers) may be destroyed, but no more used. Returns what has changed since the last
-  /// call, in rank 0. Throws Error (run) if rank 0 is lost, too few are left, or this process was given up.
+  /// call, in rank 0. Throws Error (run) if rank 0 is lost and nobody takes over, too few are left, or this
+  /// process was given up.
   Changes replace();
-  /// In rank 0: processes may take the places of those that are lost. They are told `description`.
+  /// Whether a process has not answered for as long as Watch waits.
+  using Silent = std::function<bool()>;
+  /// `take_over` is called when this process is to become rank 0, with whether the one before is silent. It
+  /// makes sure that no other process is rank 0, and never will be again, or throws. Without it, this process
+  /// ends with rank 0.
+  void when_first_is_lost(std::function<void(const Silent& silent)> take_over) {
+    take_over_ = std::move(take_over);
+  }
+  /// In rank 0: processes may take the places of those that are lost, at address(). They are told
+  /// `description`.
   void admit(const std::string& description) { links_->admit(description); }
+  /// Where this process listens, HOST:PORT.
+  std::string address() const { return links_->address(); }
   /// In rank 0, when nothing is left of earlier generations: whether a process waits to take part, which it
   /// does from the next replace() on.
   bool someone_waits();
@@ -78,12 +93,12 @@ class ElasticProcesses final : public Processes {
   void abort(int code, const std::string& why) override { links_->abort(code, why); }
 
  private:
-  /// What rank 0 and another process tell each other. Each has one `flag` for each process.
+  /// What the process that leads and another one tell each other. Each has one `flag` for each process.
   struct Word {
     enum class Kind : uint8_t {
-      lost,     ///< to rank 0: the sender cannot go on; flags: whom it cannot reach
+      lost,     ///< to the leader: the sender cannot go on; flags: whom it cannot reach
       stop,     ///< to the others: say so when nothing is done any more
-      stopped,  ///< to rank 0: the answer; flags as of lost
+      stopped,  ///< to the leader: the answer; flags as of lost
       form,     ///< to the others: the next generation; flags: its members
       end       ///< to the others: the receiver is no member any more
     };
@@ -99,8 +114,17 @@ class ElasticProcesses final : public Processes {
 
   LinkedProcesses& now() const { return *generations_.back(); }
   void make_generation(uint16_t number, std::vector<int> ranks);
+  bool leads() const { return links_->rank() == leader_; }
   void lead();
   void follow();
+  /// Does what the leader has said. Returns whether there is a new generation.
+  bool obey(const Word& word);
+  /// What happens when the leader is lost. Returns whether this process leads now.
+  bool succeed(const std::string& why_lost);
+  bool is_heir() const;
+  /// The next word of the leader, or of a process that leads now; empty: nobody has said one.
+  std::optional<Word> heard();
+  void meet_newcomers();
   void give_up(int rank);
   void add_name(std::string& names, int rank) const;
   void await_words(int rank);
@@ -112,6 +136,7 @@ class ElasticProcesses final : public Processes {
   void exclude_unreachable();
   void require_enough();
 
+  bool is_silent(int rank) const;
   std::string why_unreachable(int rank) const;
   std::vector<bool> unreachable() const;
   bool has_word(int rank) const { return words_[static_cast<size_t>(rank)]->done(); }
@@ -120,10 +145,13 @@ class ElasticProcesses final : public Processes {
 
   std::unique_ptr<ElasticLinks> links_;
   int least_;
+  int leader_;  ///< its rank among all; rank 0 of each generation
+  std::function<void(const Silent&)> take_over_;
+  std::optional<std::chrono::steady_clock::time_point> without_since_;  ///< the leader, if it is lost
   bool share_memory_ = true;
   bool over_ = false;                    ///< replace() has failed: there is nobody to wait for at the end
   uint16_t number_ = 1;                  ///< of the last attempt
-  std::set<int> left_;                   ///< ranks among all; in rank 0, those that are not given up
+  std::set<int> left_;                   ///< ranks among all; in the leader, those that are not given up
   Changes changes_;                      ///< since the last replace()
   std::set<int> come_;                   ///< who has come and not taken part yet
   std::set<std::pair<int, int>> apart_;  ///< who cannot reach each other

@@ -64,12 +64,12 @@ class ElasticLinks : public ProcessLinks {
   /// Why a process cannot be reached, as a sentence; empty: it can.
   virtual std::string why_lost(int rank) const = 0;
 
-  /// Whether a process says nothing more, as after a goodbye.
-  virtual bool has_ended(int rank) const = 0;
+  /// Whether a process has said its last words: it was not lost, but has ended, or failed.
+  virtual bool has_left(int rank) const = 0;
 
   // A rank that is lost may become that of another process, which connects to all.
 
-  /// In rank 0: lets processes take places. They are told `description`.
+  /// In the process that leads: lets others take places, at address(). They are told `description`.
   virtual void admit(const std::string& description) = 0;
   /// The ranks of the generation that is in use. The places of others may be taken. Every process says so.
   virtual void set_members(const std::vector<int>& ranks) = 0;
@@ -77,6 +77,10 @@ class ElasticLinks : public ProcessLinks {
   virtual std::vector<int> newcomers() = 0;
   /// Whether this process has taken a place.
   virtual bool has_taken_place() const = 0;
+  /// The rank of the process that led when this one came.
+  virtual int leader() const = 0;
+  /// Where this process listens, HOST:PORT.
+  virtual std::string address() const = 0;
 };
 
 /// Starts a message that is sent once.

@@ -37,11 +37,11 @@ constexpr auto kTick = 100ms;
 /// A process leaves when its own part is done; what the others still do without it has this time to end.
 constexpr auto kFarewell = 2s;
 
-/// Rank 0 is where this process has found it, and so is the host of those that rank 0 reaches by the
-/// loopback: many hosts call themselves 127.0.1.1.
+/// The process that leads the group is where this one has found it, and so is the host of those that it
+/// reaches by the loopback: many hosts call themselves 127.0.1.1.
 void name_as_seen_from_here(peers::Introduction& introduction, const std::string& meeting) {
   const Address found = Address::parse(meeting);
-  introduction.mutable_members(0)->set_address(meeting);
+  introduction.mutable_members(static_cast<int>(introduction.leader()))->set_address(meeting);
   for (peers::Introduced& member : *introduction.mutable_members()) {
     if (member.address().empty()) continue;
     const Address told = Address::parse(member.address());
@@ -104,6 +104,7 @@ class PeerLinks final : public ElasticLinks {
         server_(std::move(server)),
         group_(introduction.group()),
         rank_(static_cast<int>(introduction.rank())),
+        leader_(static_cast<int>(introduction.leader())),
         taken_(introduction.takes_place()),
         places_(static_cast<size_t>(introduction.members_size())) {
     for (int other = 0; other < size(); ++other) {
@@ -157,7 +158,7 @@ class PeerLinks final : public ElasticLinks {
     return rank == rank_ || !lost_ ? "" : stream(rank)->lost();
   }
 
-  bool has_ended(int rank) const override { return rank != rank_ && stream(rank)->has_ended(); }
+  bool has_left(int rank) const override { return rank != rank_ && stream(rank)->has_left(); }
 
   void admit(const std::string& description) override {
     server_->admit([this, description](const peers::Introduced& one) { return place_for(one, description); });
@@ -177,6 +178,8 @@ class PeerLinks final : public ElasticLinks {
     return std::exchange(newcomers_, {});
   }
   bool has_taken_place() const override { return taken_; }
+  int leader() const override { return leader_; }
+  std::string address() const override { return server_->address(); }
 
   void check() const override {
     if (!lost_) return;
@@ -230,7 +233,7 @@ class PeerLinks final : public ElasticLinks {
     return std::make_shared<PeerStream>(name_of(rank, member), [this](bool lost) { tell(lost); });
   }
   /// Of a process that has taken a place: whether the group was without this rank then.
-  bool is_absent(int rank) const { return taken_ && rank > 0 && member(rank).address().empty(); }
+  bool is_absent(int rank) const { return taken_ && member(rank).address().empty(); }
 
   /// Throws Error (run) that names who is not connected.
   void wait_until_connected(const std::function<void()>& look) {
@@ -248,7 +251,7 @@ class PeerLinks final : public ElasticLinks {
     }
   }
 
-  /// A vacant place for a process, and what it is told; in rank 0.
+  /// A vacant place for a process, and what it is told; in the one that leads.
   std::optional<peers::Introduction> place_for(const peers::Introduced& one, const std::string& description) {
     const std::lock_guard lock(places_mutex_);
     const auto now = PeerClock::now();
@@ -262,6 +265,7 @@ class PeerLinks final : public ElasticLinks {
     told.set_rank(static_cast<uint32_t>(free - places_.begin()));
     told.set_description(description);
     told.set_takes_place(true);
+    told.set_leader(static_cast<uint32_t>(rank_));
     for (const Place& place : places_) {
       peers::Introduced& member = *told.add_members();
       member = &place == &*free ? one : place.member;
@@ -376,6 +380,7 @@ class PeerLinks final : public ElasticLinks {
   std::unique_ptr<PeerServer> server_;
   std::string group_;
   int rank_;
+  int leader_;
   bool taken_;                       ///< this process has taken the place of a lost one
   mutable std::mutex places_mutex_;  ///< guards places_, whose number stays, and newcomers_
   std::vector<Place> places_;        ///< by rank

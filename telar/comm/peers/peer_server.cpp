@@ -61,7 +61,7 @@ PeerServer::PeerServer(const std::string& address, PeerOptions options, int proc
                                             FrameServerStream& stream) { return accept(context, stream); }),
       builder_(address, options_.security, kMostPeerBytes),
       processes_(processes) {
-  if (processes > 0) builder_.grpc().RegisterService(this);
+  builder_.grpc().RegisterService(this);
   builder_.grpc().RegisterService(&messages_);
   server_ = builder_.start(options_.say);
 }
@@ -131,6 +131,7 @@ grpc::Status PeerServer::Join(grpc::ServerContext* context, const peers::Arrival
   std::unique_lock lock(mutex_);
   if (place_ && arrival->purpose() == options_.purpose && arrival->processes() == 0)
     return take_place(*context, one, reply, lock);
+  if (processes_ == 0) return {grpc::StatusCode::UNAVAILABLE, "it leads no group of processes"};
   if (introduced_ || static_cast<int>(arrived_.size()) + 1 >= processes_)
     return {grpc::StatusCode::FAILED_PRECONDITION,
             fmt::format("the {} processes of this run have come already", processes_)};

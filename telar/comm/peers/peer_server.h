@@ -23,7 +23,7 @@ inline constexpr int kMostPeerBytes = 8 << 20;
 /// Who this process is, except where it listens.
 peers::Arrival own_arrival();
 
-/// Where other processes reach this one. The server of rank 0 also holds the meeting.
+/// Where other processes reach this one. That of rank 0 also holds the meeting; any can give places later.
 class PeerServer final : public peers::Meeting::Service {
  public:
   /// `processes`: of the meeting that it holds; 0: none. Throws Error (user) if listening at `address` is not

@@ -147,9 +147,9 @@ std::string PeerStream::lost(std::chrono::milliseconds farewell) const {
   return left_ && std::chrono::steady_clock::now() < *left_ + farewell ? "" : lost_;
 }
 
-bool PeerStream::has_ended() const {
+bool PeerStream::has_left() const {
   const std::lock_guard lock(mutex_);
-  return ended_ || last_heard_;
+  return last_words_;
 }
 
 void PeerStream::lose(const std::string& why) {
@@ -231,11 +231,13 @@ void PeerStream::receive(Reader& reader) {
         std::string why;
         for (const auto piece : bytes) why.append(reinterpret_cast<const char*>(piece.data()), piece.size());
         const std::lock_guard lock(mutex_);
+        last_words_ = true;
         lost_ = fmt::format("the process of {} failed: {}", name_, printable(why, 2000));
         return;
       }
       case PeerFrame::Kind::left: {
         const std::lock_guard lock(mutex_);
+        last_words_ = true;
         lost_ = fmt::format("the process of {} has left the group", name_);
         left_ = std::chrono::steady_clock::now();
         return;
@@ -243,7 +245,7 @@ void PeerStream::receive(Reader& reader) {
       case PeerFrame::Kind::goodbye: {
         if (inbox_.is_waited_for()) throw run_error("a goodbye while a message of it is waited for");
         std::unique_lock lock(mutex_);
-        last_heard_ = true;
+        last_words_ = last_heard_ = true;
         changed_.wait(lock, [&] { return all_said() || writer_ == nullptr || !cancel_ || over_; });
         return;
       }

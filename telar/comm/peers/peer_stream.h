@@ -49,8 +49,8 @@ class PeerStream {
   /// Why the peer is lost, as a sentence; empty: it is not. `farewell`: how long one that has left is not.
   std::string lost(std::chrono::milliseconds farewell = {}) const;
 
-  /// Whether the peer says nothing more: it has said goodbye, or the connection has ended.
-  bool has_ended() const;
+  /// Whether the peer has said its last words: goodbye, that it leaves, or that it has failed.
+  bool has_left() const;
 
   /// The last message that has come, but for those of the watch, in words; empty: none has.
   std::string last_message() const;
@@ -86,6 +86,7 @@ class PeerStream {
   bool writing_ = false;
   bool last_said_ = false;   ///< nothing more is sent
   bool last_heard_ = false;  ///< the peer has said goodbye
+  bool last_words_ = false;  ///< of the peer, of any kind
   bool ended_ = false;       ///< serve() has returned, or will not be called
   bool over_ = false;        ///< this object ends
   std::string lost_;
