@@ -27,6 +27,7 @@ class StoreCopies : public StoreTest {
   std::unique_ptr<StoreServer> patient(const std::string& listen) {
     StoreServerOptions options = server_options(listen, "");
     options.round_seconds = 20;
+    options.shared_memory = servers_share_;
     return std::make_unique<StoreServer>(options);
   }
 
@@ -121,6 +122,7 @@ class StoreCopies : public StoreTest {
   std::vector<Known> clients_;
   std::unique_ptr<StoreChains> chains_;
   bool shares_memory_ = false;
+  bool servers_share_ = true;
 };
 
 TEST_F(StoreCopies, ACopyIsMadeOnAServerThatAnswersLate) {
@@ -168,6 +170,31 @@ TEST_F(StoreCopies, AMemberSharesMemoryWithEachHead) {
     EXPECT_EQ(worker.incoming()[kCopiedFloats - 1], static_cast<float>(work));
   }
   expect_everywhere(worker, 6);
+}
+
+TEST_F(StoreCopies, UpdatesDoNotTravelBetweenServersThatShareMemory) {
+  test::Relay relay(addresses_[0]);
+  addresses_[0] = relay.address();
+  begin();
+  StoreClient& worker = client(0, 1);
+  // Another value in each block: nobody may write one that is still to be read.
+  const auto value = [](size_t at) { return static_cast<float>(at / kBlockFloats + 1); };
+  for (size_t i = 0; i < kCopiedFloats; ++i) worker.outgoing()[i] = -value(i);
+  const uint64_t before = relay.passed(false);
+  for (int64_t work = 1; work <= 8; ++work) {
+    // What was kept for a connection that is gone is sent to the next one.
+    if (work == 4) relay.cut();
+    StoreExchange exchange = whole(worker);
+    exchange.pull = false;
+    exchange.work = work;
+    worker.start(exchange);
+    EXPECT_TRUE(worker.finish().finite);
+  }
+  EXPECT_LT(relay.passed(false) - before, 2 * kCopiedFloats * sizeof(float)) << "of 8 pushes";
+  kill(0);
+  std::vector<float> floats(kCopiedFloats);
+  worker.read("", floats);
+  for (size_t i = 0; i < kCopiedFloats; ++i) ASSERT_EQ(floats[i], 8 * value(i)) << i;
 }
 
 TEST_F(StoreCopies, AServerThatReturnsIsFilledWhileOthersPush) {
@@ -265,6 +292,11 @@ TEST_F(StoreCopies, TheLatestCoordinatorHasTheServers) {
 /// All that passes the first server's network for a push of n floats: 4n bytes from the member, and 4n to the
 /// next server. For each block the member and the next server send one frame, and get one frame.
 TEST_F(StoreCopies, APushOfNFloatsCosts4NBytesMoreAndASecondRoundTrip) {
+  servers_share_ = false;
+  for (size_t s = 0; s < 2; ++s) {
+    kill(s);
+    restart(s);
+  }
   const test::Relay relay(addresses_[0]);
   addresses_[0] = relay.address();
   begin();

@@ -1,6 +1,8 @@
 #include <cstring>
 
 #include "store_fixture.h"
+#include "support/sentences.h"
+#include "telar/comm/store/chain_memory.h"
 #include "telar/comm/store/store_memory.h"
 
 namespace telar {
@@ -95,6 +97,38 @@ TEST(StoreMemory, IsNotOpenedByWhatIsNoSuchMemory) {
   EXPECT_FALSE(StoreMemory::open(member->where(), 65));
   for (const char* where : {"", "1", "1:2", "1:2:", "x:2:3", "0:0:0", "1:2:3:4"})
     EXPECT_FALSE(StoreMemory::open(where, 64)) << where;
+}
+
+TEST(ChainMemory, HasCopiesUntilTheyAreReleased) {
+  const auto successor = ChainMemory::make(100'000);
+  ASSERT_TRUE(successor);
+  const auto predecessor = ChainMemory::open(successor->where());
+  ASSERT_TRUE(predecessor);
+  std::vector<std::byte> values(40'000);
+  std::vector<std::shared_ptr<const std::byte>> copies;
+  for (int i = 0; i < 2; ++i) {
+    std::ranges::fill(values, std::byte(i + 1));
+    copies.push_back(predecessor->keep(values));
+    ASSERT_TRUE(copies[i]);
+  }
+  EXPECT_FALSE(predecessor->keep(values)) << "it is full";
+  EXPECT_FALSE(predecessor->keep(std::span(values).first(64))) << "that is too little";
+  const size_t second = predecessor->offset_of(copies[1].get()).value();
+  for (const std::byte value : successor->values(second, values.size())) ASSERT_EQ(value, std::byte{2});
+  copies[0].reset();
+  EXPECT_TRUE(predecessor->keep(values));
+  EXPECT_FALSE(predecessor->offset_of(values.data()));
+  test::expect_error([&] { successor->values(second, 200'000); }, {"values at"});
+}
+
+TEST(ChainMemory, IsNotOpenedByWhatIsNoSuchMemory) {
+  const auto successor = ChainMemory::make(100'000);
+  ASSERT_TRUE(successor);
+  const std::string where = successor->where();
+  EXPECT_TRUE(ChainMemory::open(where));
+  EXPECT_FALSE(ChainMemory::open(where.substr(0, where.rfind(':')) + ":7")) << "the memory of another host";
+  for (const char* wrong : {"", "1:2:3", "1:2:3:4:5", "1:2:0:4"})
+    EXPECT_FALSE(ChainMemory::open(wrong)) << wrong;
 }
 
 }  // namespace

@@ -26,6 +26,12 @@ bool same_range(const StoreSum& sum, size_t begin, size_t end) {
 }
 bool overlaps(const StoreSum& sum, size_t begin, size_t end) { return sum.begin < end && begin < sum.end; }
 
+std::shared_ptr<const std::byte> copy_of(std::span<const std::byte> bytes) {
+  auto copy = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+  const std::byte* first = copy->data();
+  return {std::move(copy), first};
+}
+
 }  // namespace
 
 /// What an update is applied with.
@@ -536,7 +542,7 @@ bool StoreBlocks::perform(Block& block, const Values& values) {
     }
   }
   for (; block.kept.size() > block.chain->kept(); block.kept.pop_front())
-    kept_bytes_ -= block.kept.front().payload->size();
+    kept_bytes_ -= block.kept.front().bytes;
   if (answered) block.changed.notify_all();
   return finite;
 }
@@ -555,17 +561,19 @@ void StoreBlocks::drop_sums(Block& block) {
 
 void StoreBlocks::keep_values(Block& block, const ChainUpdate& update, const Values& values) {
   const auto bytes = std::as_bytes(std::span(values.gradient, update.end - update.begin));
-  const SharedFrame& frame = block.kept.emplace_back(
-      SharedFrame{.header = {.kind = FrameKind::update,
-                             .sequence = static_cast<uint64_t>(update.sequence),
-                             .begin = update.begin,
-                             .end = update.end,
-                             .round = values.round,
-                             .learning_rate = values.learning_rate,
-                             .samples = values.samples,
-                             .number = static_cast<double>(update.work)},
-                  .payload = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end())});
-  kept_bytes_ += frame.payload->size();
+  std::shared_ptr<const std::byte> copy = block.successor ? block.successor->keep(bytes) : nullptr;
+  const SharedFrame& frame =
+      block.kept.emplace_back(SharedFrame{.header = {.kind = FrameKind::update,
+                                                     .sequence = static_cast<uint64_t>(update.sequence),
+                                                     .begin = update.begin,
+                                                     .end = update.end,
+                                                     .round = values.round,
+                                                     .learning_rate = values.learning_rate,
+                                                     .samples = values.samples,
+                                                     .number = static_cast<double>(update.work)},
+                                          .payload = copy ? std::move(copy) : copy_of(bytes),
+                                          .bytes = bytes.size()});
+  kept_bytes_ += frame.bytes;
 }
 
 void StoreBlocks::send(Block& block, const ChainMessage& message) {
@@ -585,25 +593,23 @@ void StoreBlocks::send(Block& block, const ChainMessage& message) {
     header.kind = FrameKind::held;
     header.sequence = static_cast<uint64_t>(std::get<ChainHeld>(message.body).sequence);
   }
-  if (block.predecessor) block.predecessor->send({.header = header, .payload = nullptr});
+  if (block.predecessor) block.predecessor->send({.header = header});
 }
 
 void StoreBlocks::send_copy(Block& block, const ChainCopy& copy) {
   if (!block.successor) return;
   FrameHeader header{.kind = FrameKind::fill, .begin = block.from, .end = block.to};
-  const auto payload = [](std::span<const std::byte> bytes) {
-    return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
-  };
   for (size_t arena = 0; arena < arenas_.size(); ++arena) {
     header.arena = static_cast<uint16_t>(arena);
     const auto floats = arena_floats(arena).subspan(block.from, block.to - block.from);
-    block.successor->send({.header = header, .payload = payload(std::as_bytes(floats))});
+    block.successor->send(
+        {.header = header, .payload = copy_of(std::as_bytes(floats)), .bytes = floats.size_bytes()});
   }
   header.kind = FrameKind::filled;
   header.arena = 0;
   header.sequence = static_cast<uint64_t>(copy.sequence);
   const std::vector<std::byte> state = encode_block_state({block.segments, copy.works});
-  block.successor->send({.header = header, .payload = payload(state)});
+  block.successor->send({.header = header, .payload = copy_of(state), .bytes = state.size()});
 }
 
 void StoreBlocks::keep() {

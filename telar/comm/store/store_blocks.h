@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -36,6 +37,8 @@ class ChainSink {
  public:
   virtual ~ChainSink() = default;
   virtual void send(SharedFrame frame) = 0;
+  /// A copy of values where send() need not copy them; null: there is no room.
+  virtual std::shared_ptr<const std::byte> keep(std::span<const std::byte> values) = 0;
 };
 
 /// A sum of contributions, not yet complete or just completed.
@@ -155,6 +158,8 @@ class StoreBlocks {
   void write(size_t arena, size_t begin, const FramePayload& values, size_t count, int64_t version);
 
   size_t blocks() const { return blocks_.size(); }
+  /// Bytes of updates that are kept for a successor: those of a few pushes, and at most kMostKept.
+  size_t most_kept() const { return std::min(4 * layout_.floats * sizeof(float), kMostKept); }
   size_t arenas() const { return arenas_.size(); }
   size_t floats_of(size_t block) const;
   std::vector<StoreSegment> segments(size_t block);

@@ -27,8 +27,9 @@ ConfiguredChain chain_of(const store::Chain& message);
 /// Metadata that a client sends when it opens the stream of frames, in addition to token and version.
 inline constexpr char kJobKey[] = "telar-job";
 inline constexpr char kMemberKey[] = "telar-member";
-inline constexpr char kClientKey[] = "telar-client";          ///< a random number of this StoreClient
-inline constexpr char kMemoryKey[] = "telar-memory";          ///< StoreMemory::where(); optional
+inline constexpr char kClientKey[] = "telar-client";  ///< a random number of this StoreClient
+inline constexpr char kMemoryKey[] =
+    "telar-memory";  ///< StoreMemory::where(), or with kSuccessorKey ChainMemory::where(); optional
 inline constexpr char kChecksumsKey[] = "telar-checksums";    ///< "0": with kPlainPayload, in both directions
 inline constexpr char kRoundKey[] = "telar-round";            ///< first round to which it will contribute
 inline constexpr char kTenureKey[] = "telar-tenure";          ///< StoreTenure; optional

@@ -16,16 +16,22 @@ using ClientStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer
 
 constexpr std::chrono::milliseconds kPause{50};
 
-/// Gives what arrives to the blocks, until the stream ends.
+/// Gives what arrives to the blocks, until the stream ends. `memory`: where the other side keeps values.
 template <typename Stream>
 void receive(Stream& stream, StoreBlocks& blocks, int64_t generation,
-             const std::shared_ptr<ChainQueue>& queue) {
+             const std::shared_ptr<ChainQueue>& queue, const ChainMemory* memory) {
   Buffer scratch(kBlockFloats * sizeof(float));
   grpc::ByteBuffer message;
   while (stream.Read(&message)) {
-    const ReceivedFrame received(message);
+    ReceivedFrame received(message);
+    const FrameHeader& header = received.frame.header;
+    if ((header.flags & kShared) != 0) {
+      if (memory == nullptr) throw user_error("values in shared memory, of which there is none");
+      received.frame.payload = FramePayload({memory->values(static_cast<uint64_t>(header.version),
+                                                            (header.end - header.begin) * sizeof(float))});
+    }
     const StoreAccount::Entry in_hand(blocks.account(), received.bytes);
-    if (received.frame.header.kind == FrameKind::hello) queue->wait_for_room();
+    if (header.kind == FrameKind::hello) queue->wait_for_room();
     blocks.receive(received.frame, generation, queue, scratch.as<float>());
     message.Clear();
   }
@@ -77,13 +83,16 @@ grpc::Status ChainLink::serve(grpc::ClientContext& context) {
   context.AddMetadata(kGenerationKey, std::to_string(options_.generation));
   context.AddMetadata(kSuccessorKey, std::to_string(options_.own));
   context.AddMetadata(kChecksumsKey, checksums ? "1" : "0");
+  const auto memory =
+      options_.shared_memory ? ChainMemory::make(blocks_.most_kept()) : std::shared_ptr<ChainMemory>();
+  if (memory) context.AddMetadata(kMemoryKey, memory->where());
   const std::unique_ptr<ClientStream> stream = open_frames(channel_, kExchangeMethod, context);
   const auto queue = std::make_shared<ChainQueue>(
       [&stream](const grpc::ByteBuffer& message) { return stream->Write(message); }, checksums);
   blocks_.connected(options_.generation, queue);
   std::string damage;
   try {
-    receive(*stream, blocks_, options_.generation, queue);
+    receive(*stream, blocks_, options_.generation, queue, memory.get());
   } catch (const std::exception& error) {
     damage = as_error(error).what();
   }
@@ -94,14 +103,16 @@ grpc::Status ChainLink::serve(grpc::ClientContext& context) {
 }
 
 void serve_successor(FrameServerStream& stream, StoreBlocks& blocks, int64_t generation,
-                     bool payload_checksums) {
+                     bool payload_checksums, const std::shared_ptr<ChainMemory>& memory) {
+  const StoreAccount::Entry shared(blocks.account(), memory ? memory->bytes() : 0);
   const auto queue = std::make_shared<ChainQueue>(
-      [&stream](const grpc::ByteBuffer& message) { return stream.Write(message); }, payload_checksums);
+      [&stream](const grpc::ByteBuffer& message) { return stream.Write(message); }, payload_checksums,
+      memory);
   struct Close {
     ChainQueue& queue;
     ~Close() { queue.close(); }
   } const close{*queue};
-  receive(stream, blocks, generation, queue);
+  receive(stream, blocks, generation, queue, nullptr);
 }
 
 }  // namespace telar

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "telar/comm/network.h"
+#include "telar/comm/store/chain_memory.h"
 #include "telar/comm/store/store_blocks.h"
 #include "telar/comm/store/store_stream.h"
 
@@ -25,6 +26,7 @@ struct ChainLinkOptions {
   uint32_t shard = 0;
   int64_t generation = 0;
   StoreServerId own = 0;
+  bool shared_memory = true;                    ///< with a predecessor on this host
   std::function<void(const std::string&)> say;  ///< may be empty
 };
 
@@ -51,9 +53,9 @@ class ChainLink {
   std::thread thread_;
 };
 
-/// The predecessor's side: serves the stream of its successor until it ends or is cancelled. Throws Error if
-/// the successor sends what it cannot mean.
+/// The predecessor's side: serves the stream of its successor until it ends or is cancelled. `memory`: what
+/// they share; may be null. Throws Error if the successor sends what it cannot mean.
 void serve_successor(FrameServerStream& stream, StoreBlocks& blocks, int64_t generation,
-                     bool payload_checksums);
+                     bool payload_checksums, const std::shared_ptr<ChainMemory>& memory);
 
 }  // namespace telar

@@ -12,41 +12,44 @@ namespace {
 /// Of copies of blocks that are sent at once.
 constexpr size_t kMostQueued = size_t{8} << 20;
 
-size_t bytes_of(const SharedFrame& frame) { return frame.payload ? frame.payload->size() : 0; }
-
 /// The payload in place, without a copy.
 grpc::Slice view_of(const SharedFrame& frame) {
-  using Keeper = std::shared_ptr<const std::vector<std::byte>>;
+  using Keeper = std::shared_ptr<const std::byte>;
   auto keeper = std::make_unique<Keeper>(frame.payload);
-  return {const_cast<std::byte*>(frame.payload->data()), frame.payload->size(),
+  return {const_cast<std::byte*>(frame.payload.get()), frame.bytes,
           [](void* held) { std::unique_ptr<Keeper>(static_cast<Keeper*>(held)).reset(); }, keeper.release()};
-}
-
-grpc::ByteBuffer message_of(const SharedFrame& frame, bool payload_checksums) {
-  FrameHeader header = frame.header;
-  if (!payload_checksums) header.flags |= kPlainPayload;
-  OwnedFrame head(header, {}, 0);
-  if (!frame.payload) {
-    head.seal();
-    return head.message();
-  }
-  head.seal(*frame.payload);
-  const std::array<grpc::Slice, 2> slices{head.slice, view_of(frame)};
-  return {slices.data(), slices.size()};
 }
 
 }  // namespace
 
-ChainQueue::ChainQueue(Write write, bool payload_checksums)
-    : write_(std::move(write)), payload_checksums_(payload_checksums) {
+ChainQueue::ChainQueue(Write write, bool payload_checksums, std::shared_ptr<ChainMemory> memory)
+    : write_(std::move(write)), payload_checksums_(payload_checksums), memory_(std::move(memory)) {
   thread_ = std::thread([this] { write_for_ever(); });
+}
+
+grpc::ByteBuffer ChainQueue::message_of(const SharedFrame& frame) const {
+  FrameHeader header = frame.header;
+  if (!payload_checksums_) header.flags |= kPlainPayload;
+  const std::optional<size_t> shared = memory_ ? memory_->offset_of(frame.payload.get()) : std::nullopt;
+  if (shared) {
+    header.flags |= kShared;
+    header.version = static_cast<int64_t>(*shared);
+  }
+  OwnedFrame head(header, {}, 0);
+  if (shared || !frame.payload) {
+    head.seal();
+    return head.message();
+  }
+  head.seal({frame.payload.get(), frame.bytes});
+  const std::array<grpc::Slice, 2> slices{head.slice, view_of(frame)};
+  return {slices.data(), slices.size()};
 }
 
 void ChainQueue::send(SharedFrame frame) {
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
-    bytes_ += bytes_of(frame);
+    bytes_ += frame.bytes;
     frames_.push_back(std::move(frame));
   }
   changed_.notify_all();
@@ -74,9 +77,9 @@ void ChainQueue::write_for_ever() {
     const SharedFrame frame = std::move(frames_.front());
     frames_.pop_front();
     lock.unlock();
-    const bool written = write_(message_of(frame, payload_checksums_));
+    const bool written = write_(message_of(frame));
     lock.lock();
-    bytes_ -= bytes_of(frame);
+    bytes_ -= frame.bytes;
     closed_ |= !written;
     changed_.notify_all();
   }

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "telar/comm/store/chain_memory.h"
 #include "telar/comm/store/store_blocks.h"
 
 // Frames between the servers of a chain. Only for sources in telar/comm/store.
@@ -19,12 +20,16 @@ class ChainQueue final : public ChainSink {
  public:
   /// Returns false if the stream is broken.
   using Write = std::function<bool(const grpc::ByteBuffer&)>;
-  ChainQueue(Write write, bool payload_checksums);
+  /// `memory`: where the reader finds values without a copy; null: there is none.
+  ChainQueue(Write write, bool payload_checksums, std::shared_ptr<ChainMemory> memory = nullptr);
   ~ChainQueue() override { close(); }
   ChainQueue(const ChainQueue&) = delete;
   ChainQueue& operator=(const ChainQueue&) = delete;
 
   void send(SharedFrame frame) override;
+  std::shared_ptr<const std::byte> keep(std::span<const std::byte> values) override {
+    return memory_ ? memory_->keep(values) : nullptr;
+  }
   /// Waits while many bytes are to be written.
   void wait_for_room();
   /// Nothing is written afterwards.
@@ -32,9 +37,11 @@ class ChainQueue final : public ChainSink {
 
  private:
   void write_for_ever();
+  grpc::ByteBuffer message_of(const SharedFrame& frame) const;
 
   const Write write_;
   const bool payload_checksums_;
+  const std::shared_ptr<ChainMemory> memory_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<SharedFrame> frames_;

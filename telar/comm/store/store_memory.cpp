@@ -1,17 +1,14 @@
 #include "telar/comm/store/store_memory.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -60,11 +57,6 @@ struct RequestEntry {
   std::array<uint32_t, kMostRoundMembers> members;
 };
 
-bool whole_number(std::string_view text, int& value) {
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && stop == text.data() + text.size();
-}
-
 }  // namespace
 
 struct StoreMemory::Control {
@@ -79,83 +71,47 @@ struct StoreMemory::Control {
   static constexpr size_t bytes() { return align_up(sizeof(Control)); }
 };
 
-namespace {
-
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-}  // namespace
-
-StoreMemory::StoreMemory(Key /*key*/, const Region& outgoing, const Region& rest, size_t floats)
+StoreMemory::StoreMemory(Key /*key*/, const MemoryRegion& outgoing, const MemoryRegion& rest, size_t floats)
     : outgoing_(outgoing), rest_(rest), floats_(floats) {}
 
 StoreMemory::~StoreMemory() {
-  release(outgoing_);
-  release(rest_);
+  outgoing_.release();
+  rest_.release();
 }
 
-StoreMemory::Region StoreMemory::map(int descriptor, size_t bytes) {
-  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (mapped != MAP_FAILED) return {.descriptor = descriptor, .mapped = mapped, .bytes = bytes};
-  close(descriptor);
+MemoryRegion StoreMemory::create(size_t bytes) {
+  const MemoryRegion region = MemoryRegion::create(bytes);
+  if (region.mapped == nullptr || region.allocate()) return region;
+  region.release();
   return {};
-}
-
-StoreMemory::Region StoreMemory::create(size_t bytes) {
-  const int descriptor = memfd_create("telar-store", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (descriptor < 0) return {};
-  // Allocates the pages now; otherwise a lack of memory would become a SIGBUS later.
-  if (posix_fallocate(descriptor, 0, static_cast<off_t>(bytes)) == 0 &&
-      fcntl(descriptor, F_ADD_SEALS, kSeals) == 0)
-    return map(descriptor, bytes);
-  close(descriptor);
-  return {};
-}
-
-StoreMemory::Region StoreMemory::open_region(int process, int theirs, size_t bytes) {
-  // O_NONBLOCK: whatever this file is, opening it must not wait.
-  const int descriptor = ::open(fmt::format("/proc/{}/fd/{}", process, theirs).c_str(),
-                                O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (descriptor < 0) return {};
-  // Only a memfd has seals. A sealed one cannot shrink while it is in use.
-  struct stat status {};
-  if (fcntl(descriptor, F_GET_SEALS) == kSeals && fstat(descriptor, &status) == 0 &&
-      status.st_size == static_cast<off_t>(bytes))
-    return map(descriptor, bytes);
-  close(descriptor);
-  return {};
-}
-
-void StoreMemory::release(const Region& region) {
-  if (region.mapped == nullptr) return;
-  munmap(region.mapped, region.bytes);
-  close(region.descriptor);
 }
 
 /// Null if one of the two is not there.
-std::shared_ptr<StoreMemory> StoreMemory::of(const Region& outgoing, const Region& rest, size_t floats) {
+std::shared_ptr<StoreMemory> StoreMemory::of(const MemoryRegion& outgoing, const MemoryRegion& rest,
+                                             size_t floats) {
   if (outgoing.mapped != nullptr && rest.mapped != nullptr)
     return std::make_shared<StoreMemory>(Key{}, outgoing, rest, floats);
-  release(outgoing);
-  release(rest);
+  outgoing.release();
+  rest.release();
   return nullptr;
 }
 
 std::shared_ptr<StoreMemory> StoreMemory::make(size_t floats) {
   const size_t bytes = floats * sizeof(float);
-  const Region rest = create(Control::bytes() + bytes);
+  const MemoryRegion rest = create(Control::bytes() + bytes);
   if (rest.mapped != nullptr) ::new (rest.mapped) Control{.proof = random_id()};
   return of(create(bytes), rest, floats);
 }
 
 bool StoreMemory::renew() {
-  const Region fresh = create(rest_.bytes);
+  const MemoryRegion fresh = create(rest_.bytes);
   if (fresh.mapped == nullptr) return false;
   auto* place = static_cast<std::byte*>(fresh.mapped);
   ::new (place) Control{.proof = random_id()};
   std::memcpy(place + Control::bytes(), incoming().data(), incoming().size_bytes());
   if (mremap(fresh.mapped, fresh.bytes, fresh.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, rest_.mapped) ==
       MAP_FAILED) {
-    release(fresh);
+    fresh.release();
     return false;
   }
   close(std::exchange(rest_.descriptor, fresh.descriptor));
@@ -163,16 +119,11 @@ bool StoreMemory::renew() {
 }
 
 std::shared_ptr<StoreMemory> StoreMemory::open(const std::string& where, size_t floats) {
-  std::array<int, 3> numbers{};  // of the process, and of its descriptors
-  std::string_view left = where;
-  for (int& number : numbers) {
-    const size_t end = std::min(left.find(':'), left.size());
-    if (!whole_number(left.substr(0, end), number)) return nullptr;
-    left.remove_prefix(std::min(end + 1, left.size()));
-  }
+  const auto numbers = numbers_in<3>(where);  // of the process, and of its descriptors
+  if (!numbers) return nullptr;
   const size_t bytes = floats * sizeof(float);
-  return of(open_region(numbers[0], numbers[1], bytes),
-            open_region(numbers[0], numbers[2], Control::bytes() + bytes), floats);
+  return of(MemoryRegion::open((*numbers)[0], (*numbers)[1], bytes),
+            MemoryRegion::open((*numbers)[0], (*numbers)[2], Control::bytes() + bytes), floats);
 }
 
 StoreMemory::Control& StoreMemory::control() const { return *static_cast<Control*>(rest_.mapped); }

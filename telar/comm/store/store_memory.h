@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/comm/store/memory_region.h"
 #include "telar/comm/store/store_frame.h"
 
 namespace telar {
@@ -16,19 +17,11 @@ namespace telar {
 /// of requests and a ring of answers. Requests and answers are frames without their payload, which is in the
 /// arenas.
 ///
-/// The member creates it: two memfds, which have no name in any folder and cannot shrink, of outgoing(), and
-/// of what a server writes. It sends its process id and their descriptors over the gRPC stream. The stream
-/// stays open, so each side notices when the other is gone. The server opens the memory through /proc and
-/// proves by its random number that it sees the same memory. This works for processes of one user on one
-/// host; otherwise frames go over the stream.
+/// The member creates it: two regions, of outgoing(), and of what a server writes. It sends its process id
+/// and their descriptors over the gRPC stream. The stream stays open, so each side notices when the other
+/// is gone. The server opens the memory and proves by its random number that it sees the same memory. This
+/// works for processes of one user on one host; otherwise frames go over the stream.
 class StoreMemory {
-  /// A memfd and its mapping; null: none.
-  struct Region {
-    int descriptor = -1;
-    void* mapped = nullptr;
-    size_t bytes = 0;
-  };
-
  public:
   /// For the member. Returns null if the system has no such memory.
   static std::shared_ptr<StoreMemory> make(size_t floats);
@@ -39,7 +32,7 @@ class StoreMemory {
     friend class StoreMemory;
     Key() = default;
   };
-  StoreMemory(Key key, const Region& outgoing, const Region& rest, size_t floats);
+  StoreMemory(Key key, const MemoryRegion& outgoing, const MemoryRegion& rest, size_t floats);
   ~StoreMemory();
   StoreMemory(const StoreMemory&) = delete;
   StoreMemory& operator=(const StoreMemory&) = delete;
@@ -76,15 +69,13 @@ class StoreMemory {
  private:
   struct Control;
 
-  static Region map(int descriptor, size_t bytes);
-  static Region create(size_t bytes);
-  static Region open_region(int process, int theirs, size_t bytes);
-  static void release(const Region& region);
-  static std::shared_ptr<StoreMemory> of(const Region& outgoing, const Region& rest, size_t floats);
+  static MemoryRegion create(size_t bytes);
+  static std::shared_ptr<StoreMemory> of(const MemoryRegion& outgoing, const MemoryRegion& rest,
+                                         size_t floats);
   Control& control() const;
 
-  Region outgoing_;
-  Region rest_;  ///< the control of the rings, and incoming()
+  MemoryRegion outgoing_;
+  MemoryRegion rest_;  ///< the control of the rings, and incoming()
   size_t floats_;
 };
 

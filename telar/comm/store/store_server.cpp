@@ -236,6 +236,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
                                                                 .job = request.job(),
                                                                 .shard = number,
                                                                 .own = start_,
+                                                                .shared_memory = options_.shared_memory,
                                                                 .say = options_.say});
       create(made->held(), identity_of(message.contents()), fmt::format("a copy of shard {}", number - 1));
       const std::lock_guard lock(mutex_);
@@ -302,13 +303,15 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     }
   }
 
-  static grpc::Status serve_successor(grpc::ServerContext& context, FrameServerStream& stream,
-                                      StoreShard& shard) {
+  grpc::Status serve_successor(grpc::ServerContext& context, FrameServerStream& stream,
+                               StoreShard& shard) const {
     const auto number = [&context](const char* key) { return optional_number(text_of(context, key), key); };
     const auto generation = static_cast<int64_t>(number(kGenerationKey));
     const auto admitted = shard.admit_successor(generation, number(kSuccessorKey), context);
     if (!admitted) return {grpc::StatusCode::UNAVAILABLE, "it has not heard of this chain yet"};
-    telar::serve_successor(stream, shard.held().blocks(), generation, text_of(context, kChecksumsKey) != "0");
+    const std::string where = text_of(context, kMemoryKey);
+    telar::serve_successor(stream, shard.held().blocks(), generation, text_of(context, kChecksumsKey) != "0",
+                           options_.shared_memory ? ChainMemory::open(where) : nullptr);
     return grpc::Status::OK;
   }
 

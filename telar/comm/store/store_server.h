@@ -19,7 +19,7 @@ struct StoreServerOptions {
       0;                     ///< between two snapshots: the most that a crash can lose; 0: snapshot_pause()
   double round_seconds = 5;  ///< silence after which a member is given up while others of its round wait
   double keepalive_seconds = 10;  ///< a member whose host is silent for twice this time has left
-  bool shared_memory = true;      ///< offered to workers of this host
+  bool shared_memory = true;      ///< with workers and servers of this host
   StoreUpdateFactory make_update;
   /// gets log messages, from any thread; may be empty. Clients wait for it: it must not wait for a reader
   /// (ServiceLog).
