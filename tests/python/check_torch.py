@@ -1194,6 +1194,25 @@ class InPyTorch(unittest.TestCase):
         for strategy in ("mirrored", "sharded"):
             self.check(Net(), nn.CrossEntropyLoss(), self.batches(), strategy, 2e-5, replicas=2)
 
+    def test_a_counter_of_all_workers_is_exact(self):
+        class Counted(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(4, 3)
+                self.register_buffer("steps", torch.zeros(()))
+
+            def forward(self, x):
+                self.steps += 1
+                return self.fc(x) * min(1.0, float(self.steps) / 10)
+
+        for reduction in ("mean", "sum"):
+            net = Counted()
+            step = tt.Step(net, nn.CrossEntropyLoss(reduction=reduction), torch.optim.SGD(net.parameters(), 0.01), engine="torch", strategy="mirrored",
+                           replicas=3)
+            for _ in range(20):
+                step(torch.randn(6, 4), torch.randint(0, 3, (6,)))
+            self.assertEqual(float(net.steps), 20)
+
     def test_a_sum_is_not_a_mean(self):
         loss = nn.CrossEntropyLoss(reduction="sum")
         self.check(Net(), loss, self.batches(), "mirrored", 2e-5, replicas=3)

@@ -280,7 +280,8 @@ class Captures:
     def _let_workers_compute(self, batch, workers):
         threads = max(1, (self._threads or len(os.sched_getaffinity(0))) // workers)
         coupled = _native.uses_servers(self.strategy) or self.options.get("batch_norm") == "local"
-        self._external = External(self.model, self._whole_loss(), batch, self._names_of_trained(), workers, threads, coupled)
+        alone = _native.trains_alone(self.strategy, self.options)
+        self._external = External(self.model, self._whole_loss(), batch, self._names_of_trained(), workers, threads, coupled, alone)
         self._captured, self._trained = self._external.captured, self._names_of_trained()
         self._fingerprint = Fingerprint(self.model, self.optimizer)
 

@@ -34,12 +34,12 @@ class External:
 
     batch: an example; trained: names of the parameters that are trained; workers: how many compute at the same time;
     threads: of each worker, or 0 for those that PyTorch has; coupled: whether samples may depend on each other in training, as by
-    a batch norm, which then has the statistics of its worker's part.
+    a batch norm, which then has the statistics of its worker's part; alone: whether each worker has statistics of its own.
     """
 
-    def __init__(self, module, loss, batch, trained, workers, threads, coupled=True):
+    def __init__(self, module, loss, batch, trained, workers, threads, coupled=True, alone=False):
         self._batches, self._meetings, self._starts, self._end = {}, {}, [], 0
-        self._threads, self._workers = threads, workers
+        self._threads, self._workers, self._alone = threads, workers, alone
         self._whole = WithLoss(module, loss)
         hook = hook_of_a_layer(module) if workers > 1 else None
         if hook is not None:
@@ -105,8 +105,9 @@ class External:
             counts = {name: int(others[name] - before[name]) for name in changed if name.endswith("num_batches_tracked")}
         one_number(loss)
         changed = [name for name in changed if name not in counts]
+        self._alike = {name for name in changed if f"{name.rpartition('.running_')[0]}.num_batches_tracked".removeprefix(".") not in counts}
         if self._workers > 1:
-            self._require_same_of_parts(module, batch, [name for name in changed if f"{name.rpartition('.running_')[0]}.num_batches_tracked".removeprefix(".") not in counts])
+            self._require_same_of_parts(module, batch, self._alike)
         if self._workers == 1:  # for a checkpoint, which has others apart
             changed = [name for name in changed if before[name].dtype == torch.float32]
         for name in changed:
@@ -247,8 +248,9 @@ class External:
             worker.take(parameters)
             share = len(rows) / len(whole[0])
             if mode == "training":
-                worker.train(batch, len(rows) if self.mean else 1, len(rows) if self.mean else share, result, gradients,
-                             self._divisors(start, rows))
+                times, share = (len(rows), len(rows)) if self.mean else (1, share)
+                of_alike = share if self.mean or self._alone else float(rows[0] == start)
+                worker.train(batch, times, share, of_alike, result, gradients, self._divisors(start, rows))
             else:
                 found = worker.predicted(batch) if mode == "prediction" else worker.loss(batch) * (len(rows) if self.mean else 1)
                 torch.from_numpy(result).copy_(found.reshape(-1))
@@ -262,14 +264,15 @@ class External:
         return OfAPart(meeting, first, len(rows), size)
 
     def _new_worker(self):
-        return Worker(copied(self._whole), self._trained, self._statistics)
+        return Worker(copied(self._whole), self._trained, self._statistics, self._alike)
 
 
 class Worker:
     """A copy of a module with its loss."""
 
-    def __init__(self, whole, trained, statistics):
+    def __init__(self, whole, trained, statistics, alike):
         self._whole = whole
+        self._is_alike = [name in alike for name in (*trained, *statistics)]
         self._modes = [layer.training for layer in whole.modules()]
         tensors = dict([*whole.model.named_parameters(), *whole.model.named_buffers()])
         self._held = [tensors[name] for name in (*trained, *statistics)]
@@ -286,8 +289,11 @@ class Worker:
             else:
                 tensor.data.copy_(values)
 
-    def train(self, batch, times, share, result, gradients, divisors):
-        """Loss and gradients of a part of a batch, multiplied by `times`; new statistics, by `share`. divisors: OfAPart."""
+    def train(self, batch, times, share, share_of_alike, result, gradients, divisors):
+        """Loss and gradients of a part of a batch, multiplied by `times`; new statistics, by `share`. divisors: OfAPart.
+
+        share_of_alike: of what all workers change alike, such as a counter, whose sum must be exact.
+        """
         for layer, mode in zip(self._whole.modules(), self._modes):
             layer.training = mode
         self._whole.zero_grad(set_to_none=True)
@@ -304,7 +310,7 @@ class Worker:
             for number, (tensor, sums) in enumerate(zip(self._held, gradients)):
                 into = torch.from_numpy(sums).view(tensor.shape)
                 if number >= self._trained:
-                    torch.mul(tensor.cpu(), share, out=into)
+                    torch.mul(tensor.cpu(), share_of_alike if self._is_alike[number] else share, out=into)
                 elif tensor.grad is None:
                     into.zero_()
                 else:
