@@ -95,8 +95,15 @@ void Supervisor::begin(double now) {
   plan_.resume = true;
 }
 
+/// A process that the engine cannot start is one that is lost at once.
 void Supervisor::start(const LaunchSlot& slot, const LaunchCommand& command, double now) {
-  members_.push_back({.process = engine_.start(slot, command), .slot = slot, .started = now});
+  members_.push_back({.slot = slot, .started = now});
+  try {
+    members_.back().process = engine_.start(slot, command);
+  } catch (const Error& error) {
+    plan_.say(error.what());
+    ended(members_.size() - 1, {.code = kFailed, .host_lost = true}, now);
+  }
 }
 
 void Supervisor::start_others(double now) {
@@ -112,12 +119,16 @@ void Supervisor::take(const LaunchEvent& event, double now) {
     if (leads) first_said(event.line, now);
     return;
   }
-  found->ended = event.ended;
-  if (event.ended->host_lost) lost_hosts_.insert(found->slot.host);
-  if (leads)
+  ended(static_cast<size_t>(found - members_.begin()), *event.ended, now);
+}
+
+void Supervisor::ended(size_t member, const LaunchEnding& ending, double now) {
+  members_[member].ended = ending;
+  if (ending.host_lost) lost_hosts_.insert(members_[member].slot.host);
+  if (member == 0)
     first_ended(now);
   else
-    other_ended(*found, now);
+    other_ended(members_[member], now);
 }
 
 void Supervisor::first_said(const std::string& line, double now) {
