@@ -37,14 +37,14 @@ constexpr int kWrong = 2;
 struct LaunchArguments {
   std::string job;
   std::vector<std::string> overrides;
-  std::string on = "local";
+  std::string on;  ///< empty, and so the following: as the job says
   std::string hosts;
   std::string host_file;
-  std::string ssh = "ssh";
+  std::string ssh;
   std::string program;
-  int processes = 0;  ///< 0: one on each place
-  int restarts = 3;
-  int nodes = 0;  ///< of a batch job of Slurm that is submitted; 0: not given
+  int processes = 0;
+  int restarts = -1;
+  int nodes = 0;
   std::string partition;
   std::string output;
   std::string summary;
@@ -60,37 +60,75 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-std::unique_ptr<LaunchEngine> engine_of(const LaunchArguments& arguments) {
+/// The job; what the command line says of its engine comes before what the job says.
+Job job_of(const LaunchArguments& arguments) {
+  const std::filesystem::path path = arguments.job;
+  if (!std::filesystem::exists(path) || arguments.job == "-")
+    throw user_error("{}: there is no such file or folder here; the first process reads it, too",
+                     arguments.job);
+  const bool run_folder = std::filesystem::is_regular_file(path / "job.yaml");
+  std::vector<std::string> overrides = arguments.overrides;
+  if (!arguments.on.empty()) overrides.push_back("run.on=" + arguments.on);
+  // How many processes there are is known when the engine is; more than one, or telar train would do.
+  Job job = read_job(run_folder ? path / "job.yaml" : path, overrides, 2);
+  if (run_folder) job.output.folder = path.string();
+  if (!arguments.output.empty()) job.output.folder = arguments.output;
+  LaunchJob& run = job.run;
   const bool names_hosts = !arguments.hosts.empty() || !arguments.host_file.empty();
-  if (arguments.on != "ssh" && (names_hosts || arguments.ssh != "ssh"))
-    throw user_error("--hosts, --host-file and --ssh are for --on ssh, not for --on {}", arguments.on);
-  if (arguments.on == "slurm") return slurm_engine();
-  if (arguments.on == "local") {
-    if (arguments.processes == 0) throw user_error("--on local: say with --processes how many there will be");
-    return local_engine(arguments.processes);
+  if (run.on != "ssh" && (names_hosts || !arguments.ssh.empty()))
+    throw user_error("--hosts, --host-file and --ssh are for --on ssh, not for --on {}", run.on);
+  if (run.on != "slurm" && arguments.nodes > 0) throw user_error("--nodes is for --on slurm");
+  if (names_hosts) {
+    run.hosts.clear();
+    run.host_file = arguments.host_file;
+    if (!arguments.hosts.empty()) run.hosts = {arguments.hosts};
   }
-  if (!names_hosts)
-    throw user_error("--on ssh: name the hosts with --hosts node1,node2:4, or with --host-file FILE");
-  const std::vector<std::string> ssh = words_of(arguments.ssh);
+  if (!arguments.ssh.empty()) run.ssh = arguments.ssh;
+  if (!arguments.program.empty()) run.program = arguments.program;
+  if (!arguments.partition.empty()) run.partition = arguments.partition;
+  if (arguments.processes > 0) run.processes = arguments.processes;
+  if (arguments.restarts >= 0) run.restarts = arguments.restarts;
+  if (arguments.nodes > 0) run.nodes = arguments.nodes;
+  return job;
+}
+
+std::unique_ptr<LaunchEngine> engine_of(const LaunchJob& run) {
+  if (run.on == "slurm") return slurm_engine();
+  if (run.on == "local") {
+    if (run.processes == 0) throw user_error("--on local: say with --processes how many there will be");
+    return local_engine(static_cast<int>(run.processes));
+  }
+  if (run.hosts.empty() == run.host_file.empty())
+    throw user_error(
+        "--on ssh: name the hosts with --hosts node1,node2:4, or with --host-file FILE (run.hosts, run.host_file)");
+  const std::vector<std::string> ssh = words_of(run.ssh);
   if (ssh.empty()) throw user_error("--ssh: it names no program");
-  return ssh_engine(
-      arguments.hosts.empty() ? slots_of_host_file(arguments.host_file) : slots_of_hosts(arguments.hosts),
-      ssh);
+  return ssh_engine(run.hosts.empty() ? slots_of_host_file(run.host_file)
+                                      : slots_of_hosts(fmt::format("{}", fmt::join(run.hosts, ","))),
+                    ssh);
 }
 
 /// Of the batch job in which this process runs: empty outside of Slurm.
-std::string slurm_variable(const LaunchArguments& arguments, const char* name) {
+std::string slurm_variable(const LaunchJob& run, const char* name) {
   const char* value =
-      arguments.on == "slurm" ? std::getenv(name) : nullptr;  // NOLINT(concurrency-mt-unsafe): nobody sets it
+      run.on == "slurm" ? std::getenv(name) : nullptr;  // NOLINT(concurrency-mt-unsafe): nobody sets it
   return value == nullptr ? "" : value;
 }
 
 /// What all starts of the run have in common.
 class LaunchedRun {
  public:
-  LaunchedRun(const LaunchArguments& arguments, const std::vector<LaunchSlot>& slots)
-      : arguments_(arguments), security_(security_of(arguments.security)), job_(read()) {
-    processes_ = arguments.processes > 0 ? arguments.processes : static_cast<int>(slots.size());
+  LaunchedRun(const LaunchArguments& arguments, Job job, const std::vector<LaunchSlot>& slots)
+      : arguments_(arguments), security_(security_of(arguments.security)), job_(std::move(job)) {
+    processes_ = static_cast<int>(job_.run.processes > 0 ? job_.run.processes : std::ssize(slots));
+    if (uses_servers(job_))
+      throw user_error(
+          "telar launch starts processes in lockstep; strategy '{}' has parameter servers, which telar train starts on this host, and telar serve on others",
+          job_.strategy.name);
+    workers_of_process(job_.strategy, processes_);
+    job_.strategy.implied &= processes_ > 1;
+    if (job_.strategy.implied && !arguments.quiet)
+      std::cout << implied_text(job_.strategy, processes_) << std::endl;
     const auto is_near = [](const LaunchSlot& slot) { return Address{slot.address, 1}.loopback(); };
     near_ = !slots.empty() && is_near(slots.front());
     if (near_ && !std::ranges::all_of(slots, is_near))
@@ -99,9 +137,9 @@ class LaunchedRun {
           slots.front().address);
     if (security_.token.empty()) security_.token = fmt::format("{:016x}{:016x}", random_id(), random_id());
     check_listening(listening(), security_);
-    program_ = arguments.program.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
-                                         : arguments.program;
-    requeued_ = slurm_variable(arguments, "SLURM_RESTART_COUNT");
+    program_ = job_.run.program.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
+                                        : job_.run.program;
+    requeued_ = slurm_variable(job_.run, "SLURM_RESTART_COUNT");
   }
 
   /// A folder that was made here stays empty if the run did not begin, or is on another host.
@@ -128,6 +166,9 @@ class LaunchedRun {
     command.words.push_back(arguments_.job);
     for (const std::string& one : arguments_.overrides)
       command.words.insert(command.words.end(), {"--set", one});
+    if (job_.strategy.implied)  // also when few processes are left
+      command.words.insert(command.words.end(), {"--set", "strategy.name=" + job_.strategy.name, "--set",
+                                                 "strategy." + type_of(job_.strategy).count + "=1"});
     command.words.insert(command.words.end(), {"--output", folder()});
     if (processes > 1)
       command.words.insert(command.words.end(),
@@ -145,26 +186,11 @@ class LaunchedRun {
   }
 
  private:
-  Job read() const {
-    const std::filesystem::path path = arguments_.job;
-    if (!std::filesystem::exists(path) || arguments_.job == "-")
-      throw user_error("{}: there is no such file or folder here; the first process reads it, too",
-                       arguments_.job);
-    const bool run_folder = std::filesystem::is_regular_file(path / "job.yaml");
-    Job job = read_job(run_folder ? path / "job.yaml" : path, arguments_.overrides);
-    if (run_folder) job.output.folder = path.string();
-    if (!arguments_.output.empty()) job.output.folder = arguments_.output;
-    if (uses_servers(job))
-      throw user_error(
-          "telar launch starts processes in lockstep; strategy '{}' has parameter servers, which telar train starts on this host, and telar serve on others",
-          job.strategy.name);
-    return job;
-  }
   /// The run's folder, the same at every start. A job that Slurm queues again finds its own.
   const std::string& folder() {
     std::string& folder = job_.output.folder;
     if (folder.empty() && arguments_.resume) folder = RunFolder::find(job_).value_or("").string();
-    const std::string id = slurm_variable(arguments_, "SLURM_JOB_ID");
+    const std::string id = slurm_variable(job_.run, "SLURM_JOB_ID");
     if (folder.empty() && !id.empty()) folder = fmt::format("runs/{}-{}", job_.name, id);
     if (folder.empty()) folder = claimed_ = claim_run_folder(job_.name).string();
     return folder;
@@ -209,20 +235,20 @@ std::vector<std::string> own_command() {
 }
 
 int launch(const LaunchArguments& arguments) {
-  if (arguments.nodes > 0 && arguments.on != "slurm") throw user_error("--nodes is for --on slurm");
-  if (arguments.nodes > 0 && slurm_variable(arguments, "SLURM_JOB_ID").empty())
-    become(slurm_submission(own_command(), arguments.nodes, arguments.partition));
-  if (const std::string nodes = slurm_variable(arguments, "SLURM_JOB_NUM_NODES");
+  const Job job = job_of(arguments);
+  if (job.run.nodes > 0 && slurm_variable(job.run, "SLURM_JOB_ID").empty())
+    become(slurm_submission(own_command(), static_cast<int>(job.run.nodes), job.run.partition));
+  if (const std::string nodes = slurm_variable(job.run, "SLURM_JOB_NUM_NODES");
       arguments.nodes > 0 && nodes != std::to_string(arguments.nodes))
     throw user_error(
         "--nodes is {}, but this is an allocation of Slurm with {}; leave it out, or submit from outside of the allocation",
         arguments.nodes, nodes);
-  const std::unique_ptr<LaunchEngine> engine = engine_of(arguments);
-  LaunchedRun run(arguments, engine->slots());
+  const std::unique_ptr<LaunchEngine> engine = engine_of(job.run);
+  LaunchedRun run(arguments, job, engine->slots());
   const auto say = [](const std::string& text) { std::cerr << "launch: " << text << std::endl; };
   Supervisor supervisor(*engine, {.processes = run.processes(),
                                   .elastic = run.elastic(),
-                                  .restarts = arguments.restarts,
+                                  .restarts = static_cast<int>(job.run.restarts),
                                   .least = run.least(),
                                   .resume = run.resume(),
                                   .first = [&](const LaunchSlot&, int processes,
@@ -242,7 +268,7 @@ int launch(const LaunchArguments& arguments) {
     }
   }
   if (code != kWrong) run.keep_folder();
-  if (code == kTerminated && arguments.on == "slurm" && requeue_slurm_job())
+  if (code == kTerminated && job.run.on == "slurm" && requeue_slurm_job())
     say("Slurm queues the job again; it continues from its checkpoint");
   return code;
 }
@@ -254,10 +280,10 @@ void add_launch(Verb& program) {
   Verb verb = program.subverb("launch", "Trains a job on several hosts, and keeps it going");
   verb.option("JOB", arguments->job, "A job file (docs/job.md), or the folder of a run to resume").required();
   add_overrides(verb, arguments->overrides);
-  verb.option("--on", arguments->on,
-              "local: this host; ssh: hosts that ssh reaches; slurm: the nodes of this allocation")
-      .one_of({"local", "ssh", "slurm"})
-      .show_default();
+  verb.option(
+          "--on", arguments->on,
+          "local: this host; ssh: hosts that ssh reaches; slurm: the nodes of this allocation (local, or run.on of the job, which may have the other options of where it runs, too)")
+      .one_of({"local", "ssh", "slurm"});
   verb.option("--processes", arguments->processes,
               "Processes of the run; without it, one on each place of the hosts or for each task of Slurm")
       .between(1, 10'000);
@@ -265,15 +291,14 @@ void add_launch(Verb& program) {
       verb.option("--hosts", arguments->hosts, "Hosts for ssh, as in node1,node2:4 (four places)");
   verb.option("--host-file", arguments->host_file, "The same in a file of OpenMPI, MPICH or PBS")
       .excludes(hosts);
-  verb.option("--ssh", arguments->ssh, "The program ssh with its options").show_default();
+  verb.option("--ssh", arguments->ssh, "The program ssh with its options (ssh)");
   const Option nodes = verb.option("--nodes", arguments->nodes,
                                    "Submits this command to Slurm, as a batch job of so many nodes")
                            .between(1, 10'000);
   verb.option("--partition", arguments->partition, "Slurm's partition for it").needs(nodes);
   verb.option("--program", arguments->program,
               "The path of telar on the hosts; without it, that of this program");
-  verb.option("--restarts", arguments->restarts, "How often a run that has failed is started again")
-      .show_default()
+  verb.option("--restarts", arguments->restarts, "How often a run that has failed is started again (3)")
       .between(0, 1000);
   verb.option("--output", arguments->output, "Run folder; without it, a new folder runs/NAME-N");
   verb.option("--summary", arguments->summary, "Write the result as JSON to this file");

@@ -83,7 +83,7 @@ void require_writable(const std::string& option, const std::string& file, const 
   if (!wrong.empty()) throw user_error("{}: {}", option, wrong);
 }
 
-Job job_of(const TrainArguments& arguments) {
+Job job_of(const TrainArguments& arguments, const Processes* started) {
   const std::filesystem::path path = arguments.job;
   if (std::filesystem::is_directory(path)) require_no_part_of_run(path);
   if (arguments.resume && arguments.output.empty()) require_no_job_of_run(path);
@@ -94,7 +94,11 @@ Job job_of(const TrainArguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   if (!arguments.fold.empty() && arguments.fold != kAllFolds)
     overrides.push_back("data.fold=" + arguments.fold);
-  Job job = read_job(run_folder ? path / "job.yaml" : path, overrides);
+  const int64_t processes = started == nullptr ? arguments.workers : started->size();
+  Job job = read_job(run_folder ? path / "job.yaml" : path, overrides, processes);
+  const std::string implied = implied_text(job.strategy, processes);
+  if (!implied.empty() && !arguments.quiet && (started == nullptr || started->rank() == 0))
+    std::cout << implied << std::endl;
   if (!arguments.fold.empty() && job.data.folds == 0)
     throw user_error("--fold: the job has no folds; give their number, as in --set data.folds=5");
   if (run_folder) job.output.folder = path.string();
@@ -207,6 +211,7 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
     throw user_error("--coordinate: say with --workers how many processes there will be, with this one");
   require_enough(job, arguments, started);
   if (arguments.workers <= 1) return nullptr;
+  workers_of_process(job.strategy, static_cast<int>(arguments.workers));  // before others are waited for
   if (started != nullptr)
     throw user_error("mpirun has started {} processes, and --workers would start others: use one of both",
                      started->size());
@@ -306,7 +311,7 @@ int train(const TrainArguments& arguments, bool profile) {
   std::unique_ptr<PeerGroup> peers;
   std::optional<Job> job;
   const auto prepare = [&] {
-    job = job_of(arguments);
+    job = job_of(arguments, started.get());
     if (arguments.fold == kAllFolds) return train_folds(*job, arguments, started.get());
     peers = peers_of(*job, arguments, profile, started.get());
     return peers == nullptr ? train(*job, arguments, profile, started.get()) : 0;

@@ -73,11 +73,11 @@ bool still_named(int descriptor, const fs::path& path) {
 }
 
 /// Opens with `flags` and locks; returns -1 when another process or thread holds the lock. The lock ends with
-/// the descriptor, and so with the process, however that ends.
-int open_locked(const fs::path& path, int flags) {
+/// the descriptor, and so with the process, however that ends. `wanted`: the path for messages.
+int open_locked(const fs::path& path, const fs::path& wanted, int flags) {
   const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (descriptor < 0) {
-    throw disk_error("open", path, errno);
+    throw disk_error("write", wanted, errno);
   }
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return descriptor;
   ::close(descriptor);
@@ -87,33 +87,33 @@ int open_locked(const fs::path& path, int flags) {
 /// Opens and locks what `make` creates at `path`; repeats this if a process that removes leftovers deleted it
 /// in between.
 template <typename Make>
-int claim(const fs::path& path, int flags, Make make) {
+int claim(const fs::path& path, const fs::path& wanted, int flags, Make make) {
   for (;;) {
     make();
-    const int descriptor = open_locked(path, flags);
+    const int descriptor = open_locked(path, wanted, flags);
     if (descriptor < 0) {
       throw user_error("{} is being written by another process or thread; wait until it has finished",
-                       path.string());
+                       wanted.string());
     }
     if (still_named(descriptor, path)) return descriptor;
     ::close(descriptor);
   }
 }
 
-int claim_file(const fs::path& path) {
-  const int descriptor = claim(path, O_WRONLY | O_CREAT, [] {});
+int claim_file(const fs::path& path, const fs::path& wanted) {
+  const int descriptor = claim(path, wanted, O_WRONLY | O_CREAT, [] {});
   if (::ftruncate(descriptor, 0) != 0) {
     const int code = errno;
     ::close(descriptor);
-    throw disk_error("empty", path, code);
+    throw disk_error("write", wanted, code);
   }
   return descriptor;
 }
 
-int claim_folder(const fs::path& path) {
-  const int descriptor = claim(path, O_RDONLY | O_DIRECTORY, [&path] {
+int claim_folder(const fs::path& path, const fs::path& wanted) {
+  const int descriptor = claim(path, wanted, O_RDONLY | O_DIRECTORY, [&] {
     if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
-      throw disk_error("create the folder", path, errno);
+      throw disk_error("create the folder", wanted, errno);
     }
   });
   std::error_code error;
@@ -156,7 +156,7 @@ void refuse_link(const fs::path& path) {
 }
 
 AtomicFile::AtomicFile(const fs::path& path, Links links)
-    : path_(file_target(path, links)), file_(temporary_for(path_), claim_file(temporary_for(path_))) {}
+    : path_(file_target(path, links)), file_(temporary_for(path_), claim_file(temporary_for(path_), path_)) {}
 
 AtomicFile::~AtomicFile() {
   std::error_code ignored;
@@ -182,7 +182,7 @@ AtomicFolder::AtomicFolder(const fs::path& path, bool replaces)
       replaces_(replaces) {
   if (!replaces && fs::exists(path_))
     throw user_error("the folder {} exists already; it is not overwritten", path.string());
-  lock_ = claim_folder(temporary_);
+  lock_ = claim_folder(temporary_, path_);
 }
 
 AtomicFolder::~AtomicFolder() {

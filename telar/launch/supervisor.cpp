@@ -96,8 +96,15 @@ void Supervisor::begin(double now) {
   plan_.resume = true;
 }
 
+/// A process that the engine cannot start is one that is lost at once.
 void Supervisor::start(const LaunchSlot& slot, const LaunchCommand& command, double now) {
-  members_.push_back({.process = engine_.start(slot, command), .slot = slot, .started = now});
+  members_.push_back({.slot = slot, .started = now});
+  try {
+    members_.back().process = engine_.start(slot, command);
+  } catch (const Error& error) {
+    plan_.say(error.what());
+    ended(members_.size() - 1, {.code = kFailed, .host_lost = true}, now);
+  }
 }
 
 void Supervisor::start_others(double now) {
@@ -108,21 +115,22 @@ void Supervisor::start_others(double now) {
 void Supervisor::take(const LaunchEvent& event, double now) {
   const auto found = std::ranges::find(members_, event.process, &Member::process);
   if (found == members_.end()) return;
-  const auto other = static_cast<size_t>(found - members_.begin());
-  const bool leads = other == first_;
-  if (!event.ended) {
-    if (leads)
-      first_said(event.line, now);
-    else if (event.line.starts_with(kAddressLine))
-      succeed(other, event.line, now);
-    return;
-  }
-  found->ended = event.ended;
-  if (event.ended->host_lost) lost_hosts_.insert(found->slot.host);
-  if (leads)
+  const auto member = static_cast<size_t>(found - members_.begin());
+  if (event.ended)
+    ended(member, *event.ended, now);
+  else if (member == first_)
+    first_said(event.line, now);
+  else if (event.line.starts_with(kAddressLine))
+    succeed(member, event.line, now);
+}
+
+void Supervisor::ended(size_t member, const LaunchEnding& ending, double now) {
+  members_[member].ended = ending;
+  if (ending.host_lost) lost_hosts_.insert(members_[member].slot.host);
+  if (member == first_)
     first_ended(now);
   else
-    other_ended(*found, now);
+    other_ended(members_[member], now);
 }
 
 void Supervisor::first_said(const std::string& line, double now) {

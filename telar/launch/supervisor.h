@@ -34,11 +34,12 @@ struct LaunchPlan {
 
 /// Keeps a run going on an engine. It reads no clock and waits for nothing.
 ///
-/// A process that was killed, and one that is lost with its host, is replaced, if the run is elastic and has
-/// completed a step, and, if it was the first, another one says that it leads; otherwise the run is started again, from its checkpoint. So is a run that has failed
-/// (exit code 1), LaunchPlan::restarts times. One that was stopped (129, 130, 143), or found a mistake that
-/// the user can correct (2 and further codes), ends. After 5 deaths in a row, with no later checkpoint
-/// between them, the run ends, too. A host that was lost is used again when the others have too few places.
+/// A process that was killed, that could not be started or is lost with its host, is replaced, if the run
+/// is elastic and has completed a step, and, if it was the first, another one says that it leads; otherwise
+/// the run is started again, from its checkpoint. So is a run that has failed (exit code 1),
+/// LaunchPlan::restarts times. One that was stopped (129, 130, 143), or found a mistake that the user can
+/// correct (2 and further codes), ends. After 5 deaths in a row, with no later checkpoint between them, the
+/// run ends, too. A host that was lost is used again when the others have too few places.
 class Supervisor {
  public:
   /// Throws Error (user) if the engine has too few slots.
@@ -52,7 +53,7 @@ class Supervisor {
 
  private:
   struct Member {
-    int process = 0;  ///< the engine's number
+    int process = -1;  ///< the engine's number; -1: it could not be started
     LaunchSlot slot;
     double started = 0;
     std::optional<LaunchEnding> ended = std::nullopt;
@@ -65,6 +66,7 @@ class Supervisor {
   void start(const LaunchSlot& slot, const LaunchCommand& command, double now);
   void start_others(double now);
   void take(const LaunchEvent& event, double now);
+  void ended(size_t member, const LaunchEnding& ending, double now);
   void first_said(const std::string& line, double now);
   void learn_address(const std::string& line);
   void succeed(size_t other, const std::string& line, double now);

@@ -157,6 +157,7 @@ struct SharesJob {
 
 struct StrategyJob {
   std::string name = "single";
+  bool implied = false;    ///< the job names none, and is of several processes (read_job())
   ElasticWorkers elastic;  ///< if the number of workers follows the load; `max` is that of
                            ///< the options
   Attributes options;      ///< those of the strategy (StrategyType::options), all of them
@@ -187,6 +188,21 @@ struct OutputJob {
   int64_t log_steps = 1;
 };
 
+/// Where `telar launch` runs the job.
+struct LaunchJob {
+  std::string on = "local";
+  int64_t processes = 0;  ///< 0: one on each place
+  int64_t restarts = 3;   ///< of a run that has failed
+  std::string program;    ///< the path of telar on the hosts; empty: that of `telar launch`
+  // ssh only:
+  std::vector<std::string> hosts;  ///< HOST or HOST:PLACES
+  std::string host_file;
+  std::string ssh = "ssh";  ///< the program and its options
+  // Slurm only:
+  int64_t nodes = 0;  ///< of a batch job that is submitted; 0: none is
+  std::string partition;
+};
+
 /// A job: the complete input of `telar train`. Written in YAML (docs/job.md) and read by job_reader.h.
 struct Job {
   std::string name;
@@ -198,6 +214,7 @@ struct Job {
   TrainingJob training;
   StrategyJob strategy;
   OutputJob output;
+  LaunchJob run;
 };
 
 }  // namespace telar

@@ -137,7 +137,7 @@ inline JobKey fixed(std::string because, JobKey key) {
 
 std::vector<JobKey> data_keys();
 std::vector<JobKey> training_keys();  ///< loss, optimizer, schedule, training
-std::vector<JobKey> run_keys();       ///< strategy, output
+std::vector<JobKey> run_keys();       ///< strategy, output, run
 
 /// All keys except those under "model". A key follows the keys that it depends on.
 const std::vector<JobKey>& job_keys();

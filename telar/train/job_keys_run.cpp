@@ -235,11 +235,50 @@ std::vector<JobKey> output_keys() {
   };
 }
 
+JobKey of_engine(const std::string& engine, JobKey key) {
+  return without_result(when("run.on", {engine}, std::move(key)));
+}
+
+std::vector<JobKey> launch_keys() {
+  return {
+      without_result(job_key(
+          "run.on", [](auto& job) -> auto& { return job.run.on; }, {.choices = {"local", "ssh", "slurm"}},
+          "Where `telar launch` runs the job: on this host, on hosts that ssh reaches, or on the nodes of Slurm.")),
+      without_result(job_key(
+          "run.processes", [](auto& job) -> auto& { return job.run.processes; }, {.least = 0, .most = 10'000},
+          "Processes that train. 0: one on each place of the hosts, or for each task of Slurm.")),
+      without_result(job_key(
+          "run.restarts", [](auto& job) -> auto& { return job.run.restarts; }, {.least = 0, .most = 1000},
+          "How often a run that has failed is started again.")),
+      without_result(job_key(
+          "run.program", [](auto& job) -> auto& { return job.run.program; }, {},
+          "The path of telar on the hosts. Empty: that of `telar launch`.")),
+      of_engine("ssh", job_key(
+                           "run.hosts", [](auto& job) -> auto& { return job.run.hosts; }, {},
+                           "The hosts, as in `[node1, \"node2:4\"]`: four places on node2.")),
+      of_engine("ssh", job_key(
+                           "run.host_file", [](auto& job) -> auto& { return job.run.host_file; }, {},
+                           "The same in a file of OpenMPI, MPICH or PBS.")),
+      of_engine("ssh", job_key(
+                           "run.ssh", [](auto& job) -> auto& { return job.run.ssh; }, {},
+                           "The program ssh with its options.")),
+      of_engine(
+          "slurm",
+          job_key(
+              "run.nodes", [](auto& job) -> auto& { return job.run.nodes; }, {.least = 0, .most = 10'000},
+              "Submits the command as a batch job of so many nodes. 0: it is in an allocation.")),
+      of_engine("slurm", job_key(
+                             "run.partition", [](auto& job) -> auto& { return job.run.partition; }, {},
+                             "Slurm's partition for that batch job. Empty: the default one.")),
+  };
+}
+
 }  // namespace
 
 std::vector<JobKey> run_keys() {
   std::vector<JobKey> keys;
-  for (const auto& part : {strategy_keys(), strategy_option_keys(), server_keys(), output_keys()})
+  for (const auto& part :
+       {strategy_keys(), strategy_option_keys(), server_keys(), output_keys(), launch_keys()})
     keys.insert(keys.end(), part.begin(), part.end());
   return keys;
 }

@@ -21,11 +21,14 @@ namespace {
 
 class Reader {
  public:
-  explicit Reader(const JobNode& root, const std::string& source) : root_(root), source_(source) {}
+  Reader(const JobNode& root, const std::string& source, int64_t processes)
+      : root_(root), source_(source), processes_(processes) {}
 
   Job read() {
     collect(root_, "");
     Job job;
+    job.strategy.implied = processes_ > 1 && !given_.contains("strategy.name");
+    if (job.strategy.implied) job.strategy.name = data_parallel_type().name;
     const JobNode* model = root_.find("model");
     if (model == nullptr) {
       throw user_error(
@@ -44,11 +47,12 @@ class Reader {
   }
 
  private:
-  /// If there are several devices and the job does not set the number of workers, each device gets one.
+  /// If there are several devices and the job does not set the number of workers, each device gets one. So
+  /// does each process of several that share a job which names no strategy.
   void give_each_device_its_own(StrategyJob& strategy) const {
     const auto devices = static_cast<int64_t>(strategy.devices.size());
     const std::string& count = type_of(strategy).count;
-    if (devices < 2 || count.empty() || given_.contains("strategy." + count)) return;
+    if (count.empty() || given_.contains("strategy." + count) || (devices < 2 && !strategy.implied)) return;
     strategy.options.set(count, std::max<int64_t>(1, devices - cooperation_of(strategy).backups));
   }
 
@@ -150,6 +154,7 @@ class Reader {
 
   const JobNode& root_;
   std::string source_;
+  int64_t processes_;
   std::map<std::string, const JobNode*> given_;
 };
 
@@ -194,9 +199,10 @@ int64_t rules_of(JobNode& root, const std::filesystem::path& job) {
   return sample_rules_from_json(read_checkpoint_text(samples), samples.string());
 }
 
-Job read_node(JobNode& root, const std::string& source, const std::vector<std::string>& overrides) {
+Job read_node(JobNode& root, const std::string& source, const std::vector<std::string>& overrides,
+              int64_t processes) {
   for (const std::string& assignment : overrides) apply_override(root, assignment);
-  return Reader(root, source).read();
+  return Reader(root, source, processes).read();
 }
 
 /// The keys of a job for samples that were given in its place; empty: `path` is none, as its name tells.
@@ -222,15 +228,16 @@ void require_no_data(const std::filesystem::path& path) {
 
 Job parse_job(const std::string& text, const std::string& source, const std::vector<std::string>& overrides) {
   JobNode root = parse_job_node(text, source);
-  return read_node(root, source, overrides);
+  return read_node(root, source, overrides, 1);
 }
 
-Job read_job(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+Job read_job(const std::filesystem::path& path, const std::vector<std::string>& overrides,
+             int64_t processes) {
   const std::string source = path == "-" ? "stdin" : path.string();
   require_no_data(path);
   JobNode root = parse_job_node(read_text_file(path, "the job"), source);
   const int64_t rules = rules_of(root, path);
-  Job job = read_node(root, source, overrides);
+  Job job = read_node(root, source, overrides, processes);
   job.data.rules = rules;
   if (job.name.empty()) job.name = std::filesystem::is_regular_file(path) ? run_name_of(path) : "job";
   return job;

@@ -17,8 +17,10 @@ Job parse_job(const std::string& text, const std::string& source,
               const std::vector<std::string>& overrides = {});
 
 /// The same from a file, a pipe, or "-", the standard input. A job without a name is named after its file. That
-/// of a run or checkpoint has the rules by which it reads samples, others the newest.
-Job read_job(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
+/// of a run or checkpoint has the rules by which it reads samples, others the newest. `processes`: those that
+/// train it together; several train a job that names no strategy by `mirrored`, one replica each.
+Job read_job(const std::filesystem::path& path, const std::vector<std::string>& overrides = {},
+             int64_t processes = 1);
 
 /// A job with other values, read by the same rules. `source` is for messages. Throws Error (user).
 Job changed_job(const Job& job, const std::string& source, const std::vector<std::string>& overrides);

@@ -99,27 +99,14 @@ std::vector<int> threads_of_all(const Cluster& cluster, Processes& processes) {
   return all;
 }
 
-/// The workers of one process.
-int64_t replicas_here(const Job& job, int processes) {
-  if (uses_servers(job)) return 1;  // a worker with parameter servers is a separate process with one device
-  const Workers all = workers_of(job.strategy);
-  const int64_t workers = all.count;
-  if (!all.of_all_processes) return workers;
-  if (workers % processes != 0) {
-    throw user_error(
-        "strategy {} has {} {} in all processes together, which cannot be divided among {} processes; start a number of processes that divides {}",
-        job.strategy.name, workers, worker_word(job.strategy, workers), processes, workers);
-  }
-  return workers / processes;
-}
-
 /// `together`: null unless the processes run.
 Cluster cluster_of(const Job& job, int processes, int process, const Processes* together) {
   Cluster cluster;
   if (uses_servers(job)) cluster.servers = static_cast<int>(job.strategy.servers);
   cluster.processes = processes;
   cluster.process = process;
-  const int64_t replicas = replicas_here(job, cluster.processes);
+  // A worker with parameter servers is a process of its own, with one device.
+  const int64_t replicas = uses_servers(job) ? 1 : workers_of_process(job.strategy, cluster.processes);
   // Workers of all processes are numbered, and each may have a device and threads of its own.
   const int64_t first = workers_of(job.strategy).of_all_processes ? cluster.process * replicas : 0;
   const bool shares_gpus = together != nullptr && has_gpu(job.strategy);

@@ -32,6 +32,26 @@ int64_t all_workers_of(const StrategyJob& strategy) {
   return workers_of(strategy).count + cooperation_of(strategy).backups;
 }
 
+int64_t workers_of_process(const StrategyJob& strategy, int processes) {
+  const Workers all = workers_of(strategy);
+  if (processes > 1 && type_of(strategy).count.empty())
+    throw user_error("strategy '{}' trains in one process, not {}; choose {}, or leave the strategy out",
+                     strategy.name, processes, strategies_that_share_batches());
+  if (!all.of_all_processes) return all.count;
+  if (all.count % processes != 0)
+    throw user_error(
+        "strategy {} has {} {} in all processes together, which cannot be divided among {} processes; start a number of processes that divides {}",
+        strategy.name, all.count, worker_word(strategy, all.count), processes, all.count);
+  return all.count / processes;
+}
+
+std::string implied_text(const StrategyJob& strategy, int64_t processes) {
+  if (!strategy.implied) return "";
+  return fmt::format(
+      "the job names no strategy: {} processes train it by {}, each with a share of every batch", processes,
+      strategy.name);
+}
+
 std::string worker_word(const StrategyJob& strategy, int64_t count) {
   return type_of(strategy).worker + (count == 1 ? "" : "s");
 }

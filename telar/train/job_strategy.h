@@ -26,6 +26,11 @@ Cooperation cooperation_of(const StrategyJob& strategy);
 /// The number of workers including backups: the number of values that strategy.threads may have.
 int64_t all_workers_of(const StrategyJob& strategy);
 
+/// Of those, the ones of one process in lockstep. Throws Error (user) unless so many processes can have them.
+int64_t workers_of_process(const StrategyJob& strategy, int processes);
+/// That several processes train a job which names no strategy by `mirrored`; empty for other jobs.
+std::string implied_text(const StrategyJob& strategy, int64_t processes);
+
 /// "replica", "stages": what the strategy calls so many workers.
 std::string worker_word(const StrategyJob& strategy, int64_t count);
 

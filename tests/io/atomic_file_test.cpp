@@ -55,6 +55,19 @@ TEST(AtomicFile, ReplacesTheOldFileOnlyAtCommit) {
   EXPECT_EQ(entries_in(folder.path()), 1U);
 }
 
+TEST(AtomicFile, AMissingFolderIsAnErrorThatNamesTheFileItself) {
+  const TempFolder folder;
+  for (const bool is_folder : {false, true}) {
+    try {
+      is_folder ? void(AtomicFolder(folder / "none" / "a")) : void(AtomicFile(folder / "none" / "a"));
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find((folder / "none" / "a").string() + ":"), std::string::npos) << text;
+    }
+  }
+}
+
 TEST(AtomicFile, WithoutCommitNothingRemains) {
   TempFolder folder;
   { AtomicFile(folder / "a.txt").write(std::string_view("half")); }

@@ -22,6 +22,7 @@ class FakeEngine final : public LaunchEngine {
 
   std::vector<LaunchSlot> slots() override { return places; }
   int start(const LaunchSlot& slot, const LaunchCommand& command) override {
+    if (starts_nothing) throw run_error("no process could be made");
     started.push_back({.slot = slot, .words = command.words});
     return static_cast<int>(started.size()) - 1;
   }
@@ -43,6 +44,7 @@ class FakeEngine final : public LaunchEngine {
   std::vector<LaunchSlot> places = {
       {"a", "10.0.0.1"}, {"b", "10.0.0.2"}, {"c", "10.0.0.3"}, {"d", "10.0.0.4"}};
   std::vector<Started> started;
+  bool starts_nothing = false;
 
  private:
   std::vector<LaunchEvent> events_;
@@ -258,6 +260,40 @@ TEST_F(SupervisorTest, AnElasticRunGoesOnWithoutAProcessThatIsLostAgainAndAgain)
   EXPECT_EQ(engine_.started.size(), 6);
   EXPECT_TRUE(said("none takes their place")) << said_;
   EXPECT_FALSE(engine_.one(0).stopped);
+}
+
+TEST_F(SupervisorTest, AnElasticRunGoesOnWithoutAProcessThatCannotBeStarted) {
+  begin(3, true);
+  start_of_run(1);
+  engine_.starts_nothing = true;
+  engine_.ends(1, 137);
+  EXPECT_EQ(advance(100), std::nullopt);
+  EXPECT_TRUE(said("no process could be made")) << said_;
+  EXPECT_TRUE(said("the run goes on without it")) << said_;
+  EXPECT_FALSE(engine_.one(0).stopped);
+  end_all(0);
+  EXPECT_EQ(advance(1), 0);
+}
+
+TEST_F(SupervisorTest, ARunThatCannotBeStartedAgainIsTriedLater) {
+  begin(2);
+  start_of_run(1);
+  engine_.starts_nothing = true;
+  engine_.ends(1, 137);
+  engine_.ends(0, 1);
+  EXPECT_EQ(advance(2.5), std::nullopt);
+  engine_.starts_nothing = false;
+  start_of_run(9);
+  EXPECT_EQ(engine_.one(2).words, (std::vector<std::string>{"train", "2", "again"}));
+  end_all(0);
+  EXPECT_EQ(advance(1), 0);
+}
+
+TEST_F(SupervisorTest, ARunWhoseProcessesNeverStartEnds) {
+  engine_.starts_nothing = true;
+  begin(2);
+  EXPECT_EQ(advance(60), 1);
+  EXPECT_TRUE(said("5 times in a row")) << said_;
 }
 
 TEST_F(SupervisorTest, AnElasticRunGoesOnWithoutAProcessThatCannotTakePart) {

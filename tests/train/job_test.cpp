@@ -10,6 +10,7 @@
 #include "telar/train/job_keys.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_session.h"
+#include "telar/train/job_strategy.h"
 #include "telar/train/layer_types.h"
 
 namespace telar {
@@ -292,11 +293,35 @@ TEST(Job, SuggestsTheKeyThatWasProbablyMeant) {
   EXPECT_FALSE(says(mistake(kSmall + "zq: 3\n"), "did you mean"));
 }
 
+TEST(Job, SeveralProcessesShareAJobThatNamesNoStrategy) {
+  const test::TempFolder folder;
+  const auto read = [&](const std::string& text, int64_t processes) {
+    std::ofstream(folder / "job.yaml") << kSmall << text;
+    return read_job(folder / "job.yaml", {}, processes).strategy;
+  };
+  EXPECT_EQ(read("", 1).name, "single");
+  const StrategyJob shared = read("strategy: {min_workers: 1}", 3);
+  EXPECT_EQ(shared.name, "mirrored");
+  EXPECT_EQ(workers_of_process(shared, 3), 1);
+  EXPECT_TRUE(says(implied_text(shared, 3), "names no strategy: 3 processes train it by mirrored"));
+  EXPECT_EQ(implied_text(read("strategy: mirrored", 3), 3), "");
+  const StrategyJob single = read("strategy: single", 2);
+  EXPECT_EQ(single.name, "single");
+  EXPECT_TRUE(says(sentence_of([&] { workers_of_process(single, 2); }), "trains in one process, not 2"));
+}
+
+TEST(Job, AnOverriddenEngineIgnoresTheKeysOfTheJobsOwn) {
+  const std::string ssh = kSmall + "run: {on: ssh, hosts: [node1, \"node2:4\"], processes: 4}\n";
+  EXPECT_EQ(parse_job(ssh, "job.yaml").run.hosts, (std::vector<std::string>{"node1", "node2:4"}));
+  EXPECT_EQ(parse_job(ssh, "job.yaml", {"run.on=local"}).run.hosts, std::vector<std::string>());
+  EXPECT_TRUE(says(mistake(kSmall + "run: {nodes: 2}\n"), "run.nodes is for run.on slurm"));
+}
+
 TEST(Job, EveryKeyAndLayerIsDocumentedAsItIs) {
   std::ifstream file(test::fixtures() + "/../../docs/job.md");
   const std::string doc{std::istreambuf_iterator<char>(file), {}};
   for (const std::string section :
-       {"", "data", "loss", "optimizer", "schedule", "training", "strategy", "output"}) {
+       {"", "data", "loss", "optimizer", "schedule", "training", "strategy", "output", "run"}) {
     EXPECT_TRUE(says(doc, reference_table(section))) << section;
   }
   EXPECT_TRUE(says(doc, layer_reference_table()));
