@@ -294,7 +294,8 @@ class Run {
     return lead_on(folder, session, trainer, {resumed, is_new, cluster.get()});
   }
 
-  /// Trains and writes the run, also one of which another process was rank 0 (`succession` says how it goes on).
+  /// Trains and writes the run, also one of which another process was rank 0 (`succession` says how it goes
+  /// on).
   RunSummary lead_on(const RunFolder& folder, Session& session, Trainer& trainer, const BegunRun& run,
                      const std::optional<Recovery>& succession = {}) {
     LoggedSoFar logged{.step = trainer.state().step};

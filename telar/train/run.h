@@ -81,7 +81,8 @@ struct ComesLater {
   DataDecision decision;
 };
 
-/// What a process does besides when rank 0 is lost and it goes on with the run as rank 0 (strategy.min_workers).
+/// What a process does besides when rank 0 is lost and it goes on with the run as rank 0
+/// (strategy.min_workers).
 struct Heir {
   std::function<void(const std::string& address)> leads;  ///< called first: where others join from now on
   std::function<void(const std::string& why)> refuses;    ///< called if it cannot; the process ends then
