@@ -136,6 +136,40 @@ TEST_F(OverPeersWithALoss, AnotherNumberOfProcessesHasOneThatItCanDivide) {
   EXPECT_TRUE(says(text("out"), " with 3 processes (strategy.ways: 3)")) << text("out");
 }
 
+/// Kills the process that writes the run, again when another one does, which has a new number.
+constexpr char kKillsTwoLeaders[] =
+    "lines() { cat run/metrics.jsonl 2>/dev/null | wc -l; }\n"
+    "until [ $(lines) -ge 10 ]; do kill -0 $job || exit 97; done\n"
+    "for i in 1 2; do\n"
+    "  w=$(cut -d' ' -f2 run/leader); at=$(lines); kill -KILL $w\n"
+    "  until [ $(cut -d' ' -f2 run/leader) != $w ] && [ $(lines) -ge $((at + 10)) ]; do kill -0 $job || break; done\n"
+    "done\n";
+
+TEST_F(OverPeers, AnotherProcessGoesOnWhenTheOneThatWritesTheRunIsKilled) {
+  for (const std::string strategy :
+       {"name: mirrored, replicas: 1", "name: sharded, stage: 3, replicas: 1, keep_steps: 7"}) {
+    const std::string options =
+        " --set training.epochs=60 --set training.batch=64 --set data.samples=800 --set data.validation=0.2"
+        " --set 'data.shape=[1, 16, 16]' --set 'model.options.hidden=[256]' --set optimizer.name=adam ";
+    EXPECT_EQ(run("rm -rf one run; $T train small.yaml --output one --set strategy.name=single" + options +
+                  ">one.out 2>&1 || exit 98\n"
+                  "$T launch small.yaml --on local --processes 3 --output run --summary result.json --set "
+                  "'strategy={threads: 1, min_workers: 1, " +
+                  strategy + "}'" + options + ">out 2>err & job=$!\n" + kKillsTwoLeaders + "wait $job\n"),
+              0)
+        << text("err");
+    const Losses one = losses_of(text("one/metrics.jsonl"));
+    const Losses left = losses_of(text("run/metrics.jsonl"));
+    ASSERT_EQ(left.of.size(), one.of.size());
+    for (const auto& [step, loss] : one.of)
+      EXPECT_NEAR(left.of.at(step), loss, 1e-4 * std::max(0.01, loss)) << step.first << " " << step.second;
+    EXPECT_TRUE(says(text("err"), "leads the run from here on")) << text("err");
+    EXPECT_FALSE(says(text("err"), "started again")) << text("err");
+    EXPECT_TRUE(says(text("out"), "lost: rank ")) << text("out");
+    EXPECT_EQ(text("result.json"), text("run/summary.json"));
+  }
+}
+
 TEST_F(OverPeers, WithFewerThanItsLeastARunEnds) {
   EXPECT_EQ(while_training("kill -KILL $w", "--set strategy.min_workers=3"), 1) << text("err");
   EXPECT_TRUE(says(text("err"), "2 of at least 3 processes are left")) << text("err");

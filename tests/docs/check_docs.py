@@ -43,6 +43,13 @@ OF_OTHERS = {"--bind-to", "--hostfile", "--mca", "--cpus-per-task", "--gpus-per-
 PLACEHOLDER = re.compile(r"[A-Z]+|\[?…\]?")
 
 
+class Yaml12(yaml.SafeLoader):
+    """As Telar reads YAML: `on` and `no` are texts."""
+
+    yaml_implicit_resolvers = {first: [one for one in resolvers if first not in "oOyYnN" or not one[0].endswith(":bool")]
+                               for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+
+
 class Document:
     """A Markdown file: its blocks of code, and its prose line by line."""
 
@@ -298,7 +305,7 @@ class Check:
     def job(self, document, number, text):
         self.counts["jobs"] += 1
         try:
-            value = yaml.safe_load(text)
+            value = yaml.load(text, Yaml12)
         except yaml.YAMLError as error:
             return self.complain(document, number, "not YAML: " + " ".join(str(error).split()))
         if not isinstance(value, dict):
@@ -326,7 +333,7 @@ class Check:
             return self.key(document, number, named.group(1))
         if re.match(r"(?:%s): " % sections, text) and "…" not in text:
             try:
-                value = yaml.safe_load(text)
+                value = yaml.load(text, Yaml12)
             except yaml.YAMLError as error:
                 return self.complain(document, number, "not YAML: " + " ".join(str(error).split()))
             for key in paths_of(value):

@@ -131,6 +131,27 @@ TEST_F(SupervisorTest, AKilledProcessLeadsToAnotherStartThatResumes) {
   EXPECT_EQ(advance(1), 0);
 }
 
+TEST_F(SupervisorTest, WhoSaysWhereOthersJoinHasTakenOverFromTheFirst) {
+  begin(3, true);
+  start_of_run(1);
+  engine_.ends(0, 137);
+  advance(1);
+  EXPECT_EQ(engine_.started.size(), 3);  // nobody knows yet where another one would join
+  engine_.says(1, "@address 0.0.0.0:4712");
+  engine_.says(1, "epoch 2");
+  EXPECT_EQ(advance(100), std::nullopt);
+  ASSERT_EQ(engine_.started.size(), 4);
+  EXPECT_EQ(engine_.one(3).words, (std::vector<std::string>{"work", "10.0.0.2:4712"}));
+  EXPECT_EQ(engine_.one(3).slot.host, "a");
+  EXPECT_FALSE(engine_.one(1).stopped);
+  EXPECT_EQ(shown_, "epoch 2\n");
+  supervisor_->stop(15);
+  advance(1);
+  EXPECT_TRUE(engine_.one(1).stopped);
+  end_all(143);
+  EXPECT_EQ(advance(1), 143);
+}
+
 TEST_F(SupervisorTest, AHostThatIsFoundLostAfterTheRunHasEndedIsADeathAndNoFailure) {
   begin(2);
   start_of_run(1);
