@@ -186,7 +186,8 @@ void Supervisor::other_ended(const Member& other, double now) {
   if (stopping_ != 0 || (!died && (ending.code == 0 || first().ended))) return;
   plan_.say(fmt::format("a process on {} {}", other.slot.host, text_of(ending)));
   if (plan_.elastic && step_ > 0) {
-    if (died) one_is_missing(other, now);  // another one would fail again, and the run goes on without it
+    // One whom the others have given up has failed. After a mistake, another one would make it again.
+    if (died || ending.code == kFailed) one_is_missing(other, now);
     return;
   }
   if (first().ended) return;

@@ -34,10 +34,10 @@ struct LaunchPlan {
 
 /// Keeps a run going on an engine. It reads no clock and waits for nothing.
 ///
-/// A process that was killed, that could not be started or is lost with its host, is replaced, if the run
-/// is elastic and has completed a step, and, if it was the first, another one says that it leads; otherwise
-/// the run is started again, from its checkpoint. So is a run that has failed (exit code 1),
-/// LaunchPlan::restarts times. One that was stopped (129, 130, 143), or found a mistake that the user can
+/// A process that was killed, that could not be started, that has failed or is lost with its host, is
+/// replaced, if the run is elastic and has completed a step, and, if it was the first, another one says that
+/// it leads; otherwise the run is started again, from its checkpoint. So is a run that has failed (exit code
+/// 1), LaunchPlan::restarts times. One that was stopped (129, 130, 143), or found a mistake that the user can
 /// correct (2 and further codes), ends. After 5 deaths in a row, with no later checkpoint between them, the
 /// run ends, too. A host that was lost is used again when the others have too few places.
 class Supervisor {

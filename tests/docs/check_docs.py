@@ -115,7 +115,7 @@ class Telar:
     def verbs(self, *verb):
         """The verbs below this one; none if it has no verbs of its own."""
         _, _, listed = self.help(*verb).partition("\nSubcommands:\n")
-        return re.findall(r"^  (\w+)", listed.partition("\n\n")[0], re.MULTILINE)
+        return re.findall(r"^  ([\w-]+)", listed.partition("\n\n")[0], re.MULTILINE)
 
     def options(self, *verb):
         """The options, each with whether a value follows."""

@@ -328,6 +328,17 @@ TEST_F(SupervisorTest, AnElasticRunGoesOnWithoutAProcessThatCannotTakePart) {
   EXPECT_EQ(advance(1), 0);
 }
 
+TEST_F(SupervisorTest, AnElasticRunReplacesAProcessThatTheOthersHaveGivenUp) {
+  begin(3, true);
+  start_of_run(1);
+  engine_.ends(1, 1);
+  advance(100);
+  EXPECT_EQ(engine_.started.size(), 4);
+  EXPECT_FALSE(engine_.one(0).stopped);
+  end_all(0);
+  EXPECT_EQ(advance(1), 0);
+}
+
 TEST_F(SupervisorTest, ALostHostIsLeftOutUntilNoOtherIsLeft) {
   engine_.places.resize(2);
   begin(2);
