@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "telar/cli/options.h"
 #include "telar/cli/phase_text.h"
 #include "telar/data/files.h"
 #include "telar/data/source.h"

@@ -10,6 +10,7 @@
 #include "telar/train/job_model_file.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
+#include "telar/train/job_stream.h"
 #include "telar/train/job_workers.h"
 #include "telar/train/run.h"
 #include "telar/train/run_data.h"

@@ -137,7 +137,7 @@ void require_no_part_of_run(const fs::path& path) {
   }
 }
 
-RunFolder::RunFolder(fs::path path, Origin origin) : RunFolder(path, origin, lock_of(path)) {
+RunFolder::RunFolder(const fs::path& path, Origin origin) : RunFolder(path, origin, lock_of(path)) {
   if (lock_ < 0)
     throw user_error("another process is training in {}; wait until it has ended", path.string());
 }
@@ -176,7 +176,7 @@ RunFolder RunFolder::create(const Job& job) {
 }
 
 std::string RunFolder::make_known() const {
-  const std::string known = fmt::format("{:016x}", random_id());
+  std::string known = fmt::format("{:016x}", random_id());
   write_file(leader(), fmt::format("{} {}\n", known, ::getpid()), Links::refuse);
   return known;
 }

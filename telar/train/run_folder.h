@@ -72,7 +72,7 @@ class RunFolder {
  private:
   enum class Origin : uint8_t { existed, was_empty, created };
   RunFolder(std::filesystem::path path, Origin origin, int lock);
-  RunFolder(std::filesystem::path path, Origin origin);
+  RunFolder(const std::filesystem::path& path, Origin origin);
   std::filesystem::path leader() const { return path_ / "leader"; }
   std::filesystem::path path_;
   Origin origin_;
