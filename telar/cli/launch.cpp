@@ -89,6 +89,8 @@ Job job_of(const LaunchArguments& arguments) {
   if (arguments.processes > 0) run.processes = arguments.processes;
   if (arguments.restarts >= 0) run.restarts = arguments.restarts;
   if (arguments.nodes > 0) run.nodes = arguments.nodes;
+  if (!arguments.partition.empty() && run.nodes == 0)
+    throw user_error("--partition requires --nodes, or run.nodes in the job");
   return job;
 }
 
@@ -166,9 +168,14 @@ class LaunchedRun {
     command.words.push_back(arguments_.job);
     for (const std::string& one : arguments_.overrides)
       command.words.insert(command.words.end(), {"--set", one});
-    if (job_.strategy.implied)  // also when few processes are left
-      command.words.insert(command.words.end(), {"--set", "strategy.name=" + job_.strategy.name, "--set",
-                                                 "strategy." + type_of(job_.strategy).count + "=1"});
+    if (!arguments_.on.empty())
+      command.words.insert(command.words.end(), {"--set", "run.on=" + arguments_.on});
+    if (job_.strategy.implied) {  // also when few processes are left
+      const std::string& count = type_of(job_.strategy).count;
+      command.words.insert(command.words.end(),
+                           {"--set", "strategy.name=" + job_.strategy.name, "--set",
+                            fmt::format("strategy.{}={}", count, job_.strategy.options.integer(count))});
+    }
     command.words.insert(command.words.end(), {"--output", folder()});
     if (processes > 1)
       command.words.insert(command.words.end(),
@@ -239,10 +246,10 @@ int launch(const LaunchArguments& arguments) {
   if (job.run.nodes > 0 && slurm_variable(job.run, "SLURM_JOB_ID").empty())
     become(slurm_submission(own_command(), static_cast<int>(job.run.nodes), job.run.partition));
   if (const std::string nodes = slurm_variable(job.run, "SLURM_JOB_NUM_NODES");
-      arguments.nodes > 0 && nodes != std::to_string(arguments.nodes))
+      job.run.nodes > 0 && nodes != std::to_string(job.run.nodes))
     throw user_error(
-        "--nodes is {}, but this is an allocation of Slurm with {}; leave it out, or submit from outside of the allocation",
-        arguments.nodes, nodes);
+        "--nodes (or run.nodes) is {}, but this is an allocation of Slurm with {}; leave it out, or submit from outside of the allocation",
+        job.run.nodes, nodes);
   const std::unique_ptr<LaunchEngine> engine = engine_of(job.run);
   LaunchedRun run(arguments, job, engine->slots());
   const auto say = [](const std::string& text) { std::cerr << "launch: " << text << std::endl; };
@@ -292,10 +299,9 @@ void add_launch(Verb& program) {
   verb.option("--host-file", arguments->host_file, "The same in a file of OpenMPI, MPICH or PBS")
       .excludes(hosts);
   verb.option("--ssh", arguments->ssh, "The program ssh with its options (ssh)");
-  const Option nodes = verb.option("--nodes", arguments->nodes,
-                                   "Submits this command to Slurm, as a batch job of so many nodes")
-                           .between(1, 10'000);
-  verb.option("--partition", arguments->partition, "Slurm's partition for it").needs(nodes);
+  verb.option("--nodes", arguments->nodes, "Submits this command to Slurm, as a batch job of so many nodes")
+      .between(1, 10'000);
+  verb.option("--partition", arguments->partition, "Slurm's partition for it");
   verb.option("--program", arguments->program,
               "The path of telar on the hosts; without it, that of this program");
   verb.option("--restarts", arguments->restarts, "How often a run that has failed is started again (3)")

@@ -153,6 +153,8 @@ int train(const Job& job, const TrainArguments& arguments, bool profile, Process
   if (arguments.supervised) options.observer = &first_step;
   if (uses_servers(job)) options.coordinate = arguments.coordinate;
   options.metrics = arguments.metrics;
+  if (!arguments.summary.empty()) options.summary = std::filesystem::absolute(arguments.summary).string();
+  options.quiet = arguments.quiet;
   options.security = security_of(arguments.security);
   if (profile) options.profile = arguments.profile;
   options.say = [&](const std::string& text) { progress.message(text); };

@@ -24,6 +24,7 @@ constexpr double kPauseOfAnother = 0.2;  // before a process takes the place of 
 constexpr double kLongestPause = 30;     // before a run is started again
 
 constexpr int kFailed = 1;
+constexpr int kWrong = 2;
 constexpr int kSignals = 128;
 
 bool is_stopped(int code) {
@@ -103,7 +104,8 @@ void Supervisor::start(const LaunchSlot& slot, const LaunchCommand& command, dou
     members_.back().process = engine_.start(slot, command);
   } catch (const Error& error) {
     plan_.say(error.what());
-    ended(members_.size() - 1, {.code = kFailed, .host_lost = true}, now);
+    const bool would_again = error.kind() == Error::Kind::user;
+    ended(members_.size() - 1, {.code = would_again ? kWrong : kFailed, .host_lost = !would_again}, now);
   }
 }
 

@@ -34,7 +34,9 @@ LoggedSoFar go_on_with_metrics(const std::filesystem::path& path) {
   for (std::string line; std::getline(stream, line) && !stream.eof(); whole += line.size() + 1) {
     if (line.starts_with(R"({"kind":"step",)")) of_step = line;
     if (line.starts_with(R"({"kind":"epoch",)")) of_epoch = line;
-    logged.test |= line.starts_with(R"({"kind":"test",)");
+    // A test before further steps is that of a run that was resumed.
+    logged.test =
+        line.starts_with(R"({"kind":"test",)") || (logged.test && line != of_step && line != of_epoch);
   }
   if (std::filesystem::exists(path)) std::filesystem::resize_file(path, whole);
   if (!of_step.empty()) logged.step = nlohmann::json::parse(of_step).at("step").get<int64_t>();

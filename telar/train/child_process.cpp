@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <fstream>
@@ -47,6 +48,10 @@ int start_child(const ChildStart& what) {
                                      pointers(what.words).data(), pointers(variables).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
+  if (failure == ENOENT || failure == EACCES)
+    throw user_error(
+        "{} cannot be started: {}: {}", what.name, what.words[0],
+        std::strerror(failure));  // NOLINT(concurrency-mt-unsafe): glibc's is safe for known numbers
   if (failure != 0) {
     throw run_error(
         "{} cannot be started: {}: {}", what.name, what.words[0],

@@ -25,6 +25,7 @@ constexpr double kDiverged = 4;         // times the lowest loss
 constexpr double kFallen = 0.98;        // of the first loss: less is a fall
 constexpr double kLeastOfLowest = 0.1;  // of the rate with the lowest loss, as suggested
 constexpr double kMostOfLowest = 0.25;
+constexpr double kMostOfSteepest = 10;
 constexpr int64_t kLeastSteps = 20;
 constexpr int64_t kParts = 20;  // of a search: what is smoothed, and over what its slope is taken
 
@@ -113,7 +114,9 @@ std::optional<FoundRates> found_rates(const std::vector<RatePoint>& points) {
     steepest = slope;
     found.steepest = points[static_cast<size_t>(i)].rate;
   }
-  found.suggested = std::clamp(found.steepest, kLeastOfLowest * found.lowest, kMostOfLowest * found.lowest);
+  // A loss that is easily learnt may fall to the end.
+  const double least = std::min(kLeastOfLowest * found.lowest, kMostOfSteepest * found.steepest);
+  found.suggested = std::clamp(found.steepest, least, kMostOfLowest * found.lowest);
   return found;
 }
 

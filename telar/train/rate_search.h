@@ -29,9 +29,10 @@ struct RateSearchOptions {
 
 /// Learning rates that a search has found.
 struct FoundRates {
-  double steepest = 0;   ///< at which the loss falls fastest for a rate that grows by a factor
-  double lowest = 0;     ///< at which it is lowest
-  double suggested = 0;  ///< the first, but at least a tenth and at most a quarter of the second
+  double steepest = 0;  ///< at which the loss falls fastest for a rate that grows by a factor
+  double lowest = 0;    ///< at which it is lowest
+  double suggested =
+      0;  ///< the first, raised at most tenfold to a tenth of the second; at most a quarter of that
 };
 
 struct RateSearch {

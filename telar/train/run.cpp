@@ -221,8 +221,12 @@ class Run {
   }
 
   std::string task_of_newcomers() const {
-    return to_json(SharedTask{
-        .job = job_, .comes = ComesLater{options_.processes->size(), job_.data.rules, opened_.decision}});
+    return to_json(
+        SharedTask{.job = job_,
+                   .comes = ComesLater{options_.processes->size(), job_.data.rules, opened_.decision},
+                   .metrics = options_.metrics,
+                   .summary = options_.summary,
+                   .quiet = options_.quiet});
   }
 
   RunSummary lead(Session& session, Trainer& trainer) {
@@ -270,8 +274,10 @@ class Run {
   RunSummary lead_in(const RunFolder& folder, Session& session, Trainer& trainer) {
     const auto resumed = options_.resume ? go_on(folder, session, trainer) : std::nullopt;
     if (options_.elastic != nullptr) {
+      folder_ = &folder;
       home_.folder = fs::absolute(folder.path()).string();
-      home_.known = folder.make_known();
+    } else {
+      folder.make_unknown();
     }
     if (!resumed)
       if (const auto taken = take_given_values(session)) say(taken->notes);
@@ -375,6 +381,7 @@ class Run {
       }
       write_file(folder.summary(), to_json(summary), Links::refuse);
       all_is_written();
+      if (options_.elastic != nullptr) folder.make_unknown();  // nobody goes on with a run that has ended
     };
     const auto recovered = [&](const Recovery& recovery) {
       const auto& [changes, strategy, again] = recovery;
@@ -469,6 +476,7 @@ class Run {
     summary.nothing_to_do =
         options_.comes ? replace(session, trainer).changes.over : share(session, trainer, false, {});
     if (summary.nothing_to_do) return summary;
+    since_step_ = trainer.state().step;
     CheckpointFollower checkpoints(session, checkpoint_policy(), *options_.processes);
     std::vector<TrainingObserver*> observers = {&last_, &checkpoints};
     if (options_.heir) observers.push_back(&held_);
@@ -495,7 +503,7 @@ class Run {
       if (!options_.comes && trainer.times().steps() < 2)
         throw run_error("the run had just begun");  // rank 0 may not have written its files
       if (!kept_.is_whole()) throw run_error("both processes that had a copy of the whole state are lost");
-      taken_over_.emplace(RunFolder::take_over(home_.folder, home_.known, silent));
+      folder_ = &taken_over_.emplace(RunFolder::take_over(home_.folder, home_.known, silent));
     } catch (const Error& error) {
       const std::string why = fmt::format(
           "rank 0 is lost, and rank {} on {} cannot go on with the run: {}; the last checkpoint is whole; continue from it with --resume, with any number of processes",
@@ -535,9 +543,10 @@ class Run {
     return files;
   }
 
-  /// Tells all processes where rank 0 writes.
+  /// Tells all processes where rank 0 writes. Who has been given up knows the run by an earlier name.
   void share_home() {
     if (options_.elastic == nullptr) return;
+    if (leads()) home_.known = folder_->make_known();
     for (std::string* text : {&home_.folder, &home_.known, &home_.task}) options_.processes->broadcast(*text);
   }
 
@@ -911,6 +920,7 @@ class Run {
   mutable KeptState kept_;
   mutable HeldReports held_;
   RunHome home_;
+  const RunFolder* folder_ = nullptr;        ///< of an elastic run, in rank 0
   std::optional<RunFolder> taken_over_;      ///< from a rank 0 that was lost
   mutable bool ended_for_newcomer_ = false;  ///< what all do together
   LastEpoch last_;

@@ -102,6 +102,9 @@ struct RunOptions {
   Progress* progress = nullptr;
   TrainingObserver* observer = nullptr;  ///< told of the training in rank 0, too; may be null
   std::string metrics;  ///< HOST:PORT where Prometheus reads the state of the training; empty: nowhere
+  // What a process that comes later knows of the command, in case it becomes rank 0:
+  std::string summary;  ///< the file for the result, absolute; empty: none
+  bool quiet = false;
   Processes* processes =
       nullptr;  ///< those that train together; null: this one alone. Only rank 0 writes files and messages
   ElasticProcesses* elastic = nullptr;    ///< the same as `processes`, if those who are left go on

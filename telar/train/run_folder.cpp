@@ -181,18 +181,27 @@ std::string RunFolder::make_known() const {
   return known;
 }
 
+void RunFolder::make_unknown() const {
+  std::error_code ignored;
+  fs::remove(leader(), ignored);
+}
+
 /// The lock is what only one process can have. The kernel takes it from a process that ends.
 RunFolder RunFolder::take_over(const fs::path& path, const std::string& known,
                                const std::function<bool()>& silent) {
   constexpr auto kGoes = std::chrono::seconds(25);
   const fs::path file = path / "leader";
-  std::string id;
-  std::string process;
-  std::ifstream(file) >> id >> process;
-  if (id != known) throw run_error("{} is not the folder of the run on {}", path.string(), host_name());
   const auto end = std::chrono::steady_clock::now() + kGoes;
   for (int lock = -1; std::chrono::steady_clock::now() < end;) {
     lock = lock_of(path);
+    std::string id;
+    std::string process;
+    std::ifstream(file) >> id >> process;
+    if (id != known) {
+      if (lock >= 0) ::close(lock);
+      throw run_error("{} is not the folder of the run on {}, or the run has gone on without this process",
+                      path.string(), host_name());
+    }
     if (lock >= 0) {
       write_file(file, fmt::format("{} {}\n", known, ::getpid()), Links::refuse);
       return {path, Origin::existed, lock};

@@ -34,9 +34,11 @@ class RunFolder {
   /// for the folder of several folds.
   static RunFolder resume(const Job& job);
 
-  /// With which other processes know that a folder, which they see at the same path, is that of their run.
-  /// Notes that this process writes it.
+  /// With which other processes know that a folder, which they see at the same path, is that of their run,
+  /// and that it has not gone on without them: another text at each call. Notes that this process writes it.
   std::string make_known() const;
+  /// Nobody takes it over from here on.
+  void make_unknown() const;
   /// The folder of a run whose process has gone, in another one, which has been told its `path` and what
   /// make_known() has returned. If that process is still there, is on this host, and `silent` says that it
   /// does not answer, it is killed. Throws Error (run) if the folder is another one, or locked for 25 s more:

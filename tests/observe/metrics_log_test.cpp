@@ -42,6 +42,20 @@ TEST(MetricsLog, DiscardsLinesAfterTheResumedStep) {
   EXPECT_EQ(read_text(path), "{\"job\":\"a\"}\n{\"step\":9}\n{\"step\":10}\n{\"epoch\":1,\"step\":10}\n");
 }
 
+TEST(MetricsLog, GoesOnAfterItsLastWholeLine) {
+  TempFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  const std::string earlier = "{\"kind\":\"step\",\"step\":9}\n{\"kind\":\"test\",\"step\":9}\n";
+  write_text(path, earlier + "{\"kind\":\"st");
+  EXPECT_TRUE(go_on_with_metrics(path).test);
+  EXPECT_EQ(read_text(path), earlier);
+  write_text(path, earlier + "{\"kind\":\"step\",\"step\":10}\n{\"kind\":\"epoch\",\"epoch\":2}\n");
+  const LoggedSoFar logged = go_on_with_metrics(path);  // it was resumed after that test
+  EXPECT_FALSE(logged.test);
+  EXPECT_EQ(logged.step, 10);
+  EXPECT_EQ(logged.epoch, 2);
+}
+
 TEST(MetricsLog, WithoutALogThereIsNothingToDiscard) {
   TempFolder folder;
   discard_metrics_after(folder / "metrics.jsonl", 10);

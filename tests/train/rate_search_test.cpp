@@ -36,6 +36,19 @@ TEST(FoundRates, TheFallAndTheLowest) {
   EXPECT_LE(found->suggested, 0.25 * found->lowest);
 }
 
+TEST(FoundRates, ALossThatFallsToTheEndIsNoReasonForAGreatRate) {
+  std::vector<RatePoint> points;
+  for (double rate = 1e-6; rate < 10; rate *= 1.1) {
+    const double loss = 1 / (1 + rate / 1e-3);
+    points.push_back({rate, loss, loss});
+  }
+  const auto found = found_rates(points);
+  ASSERT_TRUE(found);
+  EXPECT_GT(found->lowest, 5);
+  EXPECT_NEAR(found->steepest, 1e-3, 5e-4);
+  EXPECT_LE(found->suggested, 10 * found->steepest);
+}
+
 TEST(FoundRates, NoneWithoutAFall) {
   EXPECT_FALSE(found_rates({}));
   EXPECT_FALSE(found_rates(falling(1, 2, 0.9)));

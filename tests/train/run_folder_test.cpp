@@ -56,6 +56,23 @@ TEST_F(FolderOfRun, ItsPartsAreNoRunFolders) {
   expect_error([&] { train(newest(), true); }, {"is a checkpoint"});
 }
 
+TEST_F(FolderOfRun, OnlyWhoKnowsItAsItWasLastMadeKnownTakesItOver) {
+  std::string earlier;
+  std::string last;
+  {
+    const RunFolder folder = RunFolder::resume(tiny_job(run()));
+    earlier = folder.make_known();
+    last = folder.make_known();
+    // It does not kill the process that has it, which is this one.
+    expect_error([&] { RunFolder::take_over(run(), earlier, [] { return true; }); },
+                 {"the run has gone on without this process"}, Error::Kind::run);
+  }
+  EXPECT_EQ(RunFolder::take_over(run(), last, [] { return false; }).path(), run());
+  RunFolder::resume(tiny_job(run())).make_unknown();
+  expect_error([&] { RunFolder::take_over(run(), last, [] { return false; }); },
+               {"the run has gone on without this process"}, Error::Kind::run);
+}
+
 TEST_F(FolderOfRun, ADamagedCheckpointIsReportedByWhoeverUsesAnOlderOne) {
   fs::resize_file(newest() / "model.safetensors", 10);
   const fs::path older = list_checkpoints(run() / "checkpoints").at(1);
