@@ -2178,6 +2178,33 @@ class Hostile(unittest.TestCase):
                 trained(itertools.count(1), **options)
         self.assertEqual(trained(itertools.count(1), engine="torch"), trained(iter(range(1, 9)), engine="torch"))
 
+    def test_what_forbids_that_it_is_written_is_put_back(self):
+        class Frozen(type):
+            def __setattr__(cls, name, value):
+                raise TypeError(f"{name} is frozen")
+
+        class Settings(metaclass=Frozen):
+            calls = 0
+
+        class Slotted:
+            __slots__ = ("calls",)
+
+            def __setattr__(self, name, value):
+                raise AttributeError(f"{name} is frozen")
+
+        slotted = Slotted()
+
+        def forward(self, x):
+            type.__setattr__(Settings, "calls", Settings.calls + 1)
+            object.__setattr__(slotted, "calls", getattr(slotted, "calls", 0) + 1)
+            return self.fc(x) * min(1.0, (Settings.calls + slotted.calls) / 20)
+
+        net = self.net(forward, lambda: {"fc": nn.Linear(4, 3)})
+        step = tt.Step(net, nn.CrossEntropyLoss(), torch.optim.SGD(net.parameters(), 0.1))
+        for _ in range(3):
+            step(torch.randn(6, 4), torch.randint(0, 3, (6,)))
+        self.assertEqual((Settings.calls, slotted.calls), (3, 3))
+
     def test_a_tensor_that_is_kept_and_read_is_found_where_it_is_0_at_first(self):
         def forward(self, x):
             before, self.mean = self.mean, F.relu(self.fc(x).detach() - 100).mean(0)

@@ -158,15 +158,15 @@ class OfObject:
         slots = [name for kind in type(self.one).__mro__ for name, value in vars(kind).items() if isinstance(value, types.MemberDescriptorType)]
         return [(name, getattr(self.one, name)) for name in slots if hasattr(self.one, name)]
 
-    def __setitem__(self, name, value):
-        setattr(self.one, name, value)
+    def __setitem__(self, name, value):  # past a __setattr__ of the user's, as of a frozen dataclass
+        (type if isinstance(self.one, type) else object).__setattr__(self.one, name, value)
 
     def __delitem__(self, name):
-        delattr(self.one, name)
+        (type if isinstance(self.one, type) else object).__delattr__(self.one, name)
 
     def update(self, content):
         for name, value in content.items():
-            setattr(self.one, name, value)
+            self[name] = value
 
 
 def classes_of(one):
