@@ -34,12 +34,12 @@ std::string advice(const RateSearch& search) {
       search.end == RateSearch::End::diverged ? fmt::format("; at {:.2g} it diverges", last.rate) : "";
   if (!search.found)
     return fmt::format(
-        "The loss does not fall at any of these rates{}: check the data and the model, or search longer (--steps).",
+        "The loss falls at none of these rates by more than it differs from batch to batch{}: check the data and the model, or search with more steps, a greater batch, or from a lower rate.",
         end);
   const FoundRates& found = *search.found;
   std::string text = fmt::format(
-      "A good start: --set optimizer.learning_rate={:.2g}. The loss falls fastest at a learning rate of {:.2g}, and is lowest at {:.2g}{}.",
-      found.suggested / search.scale, found.steepest, found.lowest, end);
+      "A good start: --set optimizer.learning_rate={:.2g}. The loss has made half of its fall at a learning rate of {:.2g}, and is lowest at {:.2g}{}.",
+      found.suggested / search.scale, found.half, found.lowest, end);
   if (search.scale != 1) text += fmt::format(" schedule.scale makes {:.2g} of it.", found.suggested);
   return text;
 }

@@ -97,7 +97,8 @@ Job job_of(const LaunchArguments& arguments) {
 std::unique_ptr<LaunchEngine> engine_of(const LaunchJob& run) {
   if (run.on == "slurm") return slurm_engine();
   if (run.on == "local") {
-    if (run.processes == 0) throw user_error("--on local: say with --processes how many there will be");
+    if (run.processes == 0)
+      throw user_error("--on local: say with --processes (run.processes) how many there will be");
     return local_engine(static_cast<int>(run.processes));
   }
   if (run.hosts.empty() == run.host_file.empty())

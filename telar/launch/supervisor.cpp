@@ -257,10 +257,10 @@ std::optional<int> Supervisor::decide(double now) {
     if (deaths_ >= kMostDeaths) {
       plan_.say(fmt::format(
           "{} times in a row a process was lost {}: the run ends", deaths_,
-          furthest_ == 0 ? "before the first step"
-                         : fmt::format("and the run went back to step {}, its last checkpoint; more of them "
-                                       "(output.checkpoint_minutes) let it get further",
-                                       furthest_ - 1)));
+          step_ == 0 ? "before the first step"
+                     : fmt::format("and the run went back to step {}, its last checkpoint; more of them "
+                                   "(output.checkpoint_minutes) let it get further",
+                                   step_ - 1)));
       return kFailed;
     }
     again(now, std::min<double>(1 << (deaths_ - 1), kLongestPause), "");

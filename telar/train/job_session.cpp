@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 #include <sstream>
 
 #include "telar/core/error.h"
@@ -11,11 +10,12 @@
 #include "telar/observe/process.h"
 #include "telar/runtime/operation_costs.h"
 #include "telar/strategy/server_side.h"
-#include "telar/train/given_values.h"
 #include "telar/train/job_devices.h"
+#include "telar/train/job_loader.h"
 #include "telar/train/job_model.h"
 #include "telar/train/job_model_file.h"
 #include "telar/train/job_strategy.h"
+#include "telar/train/job_workers.h"
 #include "telar/train/work_division.h"
 
 namespace telar {
@@ -276,6 +276,33 @@ std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& sp
   options.tf32 = job.training.precision == "tf32";
   options.typical_batch = std::max<int64_t>(1, job.training.batch / job_parts(job));
   return std::make_unique<Session>(job_program(job, spec), job_cluster(job), options);
+}
+
+std::optional<GivenValues> take_given_values(const Job& job, const SampleSpec& spec, Session& session) {
+  if (job.model.weights.empty()) return std::nullopt;
+  GivenValues given = given_values(job.model.weights, parameters_of(job_model(job, spec)));
+  write_values(given, session);
+  return given;
+}
+
+Part own_part(const Session& session, const Processes* processes) {
+  const BatchShare share = shares_of(session.program(), processes == nullptr ? 0 : processes->rank());
+  return {share.begin, share.end, share.of, session.program().least.part};
+}
+
+TrainerOptions job_batches(const Job& job, const SampleSpec& spec, const Session& session,
+                           const Processes* processes) {
+  TrainerOptions options;
+  options.batch = job.training.batch;
+  options.evaluation_batch = job.training.evaluation_batch;
+  options.seed = static_cast<uint64_t>(job.training.seed);
+  options.shuffle = job.data.shuffle;
+  options.together = samples_together(job, job_workers(job, processes));
+  options.loader_threads = loader_threads(job, processes);
+  options.prefetch = static_cast<int>(job.data.prefetch);
+  options.figures = job_figures(job, spec, session);
+  options.part = own_part(session, processes);
+  return options;
 }
 
 }  // namespace telar

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "telar/data/dataset.h"
@@ -9,7 +10,9 @@
 #include "telar/nn/schedule.h"
 #include "telar/nn/training_step.h"
 #include "telar/runtime/session.h"
+#include "telar/train/given_values.h"
 #include "telar/train/job.h"
+#include "telar/train/trainer.h"
 
 namespace telar {
 
@@ -51,6 +54,17 @@ std::unique_ptr<Session> job_session(const Job& job, const SampleSpec& spec, Pro
 /// A worker's session in a run with parameter servers. `store` must outlive it.
 std::unique_ptr<Session> job_worker_session(const Job& job, const SampleSpec& spec, const StoreAccess& store,
                                             const SessionTalk& talk = {});
+
+/// Gives the session the values with which the job begins (model.weights), if it has some. Throws Error
+/// (user).
+std::optional<GivenValues> take_given_values(const Job& job, const SampleSpec& spec, Session& session);
+
+/// This process's part of each batch.
+Part own_part(const Session& session, const Processes* processes);
+/// What the job says of its batches and their figures, in this process: not how long it trains, nor with
+/// which rates.
+TrainerOptions job_batches(const Job& job, const SampleSpec& spec, const Session& session,
+                           const Processes* processes);
 
 /// The number of equal parts, one per worker, into which a global batch is divided for one update. 1 if each
 /// worker processes whole batches.

@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "telar/core/error.h"
-#include "telar/train/given_values.h"
-#include "telar/train/job_loader.h"
 #include "telar/train/job_model_file.h"
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
@@ -22,12 +20,14 @@ namespace telar {
 namespace {
 
 constexpr double kDiverged = 4;         // times the lowest loss
-constexpr double kFallen = 0.98;        // of the first loss: less is a fall
+constexpr double kFallen = 0.98;        // of the first losses: less is a fall
+constexpr double kAboveNoise = 4;       // deviations of a mean of some steps
 constexpr double kLeastOfLowest = 0.1;  // of the rate with the lowest loss, as suggested
 constexpr double kMostOfLowest = 0.25;
-constexpr double kMostOfSteepest = 10;
+constexpr double kMostOfHalf = 10;  // of the rate at half of the fall
 constexpr int64_t kLeastSteps = 20;
-constexpr int64_t kParts = 20;  // of a search: what is smoothed, and over what its slope is taken
+constexpr int64_t kParts = 20;  // of a search: a mean is over about two of them
+constexpr int64_t kFirst = 6;   // of these parts: before them, the rates change nothing yet
 
 /// Notes the losses of the steps, and when it is enough.
 class Search final : public TrainingObserver {
@@ -77,47 +77,44 @@ void check(const Job& job, const RateSearchOptions& options) {
         "the job trains on a stream; search with samples in files: --set data.source=csv, or another one");
 }
 
-TrainerOptions trainer_options(const Job& job, const RunData& opened, const Session& session,
-                               const RateSearchOptions& options) {
-  TrainerOptions found;
-  found.epochs = options.steps;  // of which at least one step each; the search ends them
-  found.batch = job.training.batch;
-  found.evaluation_batch = job.training.evaluation_batch;
-  found.schedule = {.base = options.from,
-                    .shape = ExponentialSchedule{options.to / options.from, options.steps - 1}};
-  found.seed = static_cast<uint64_t>(job.training.seed);
-  found.shuffle = job.data.shuffle;
-  found.together = samples_together(job, job_workers(job, nullptr));
-  found.loader_threads = loader_threads(job, nullptr);
-  found.prefetch = static_cast<int>(job.data.prefetch);
-  found.figures = job_figures(job, opened.data.spec(), session);
-  const BatchShare share = shares_of(session.program(), 0);
-  found.part = {share.begin, share.end, share.of, session.program().least.part};
-  return found;
+/// Of the losses of the first steps.
+struct FirstLosses {
+  double mean = 0;
+  double deviation = 0;  ///< of one step
+};
+
+FirstLosses first_losses(const std::vector<RatePoint>& points, int64_t count) {
+  FirstLosses first;
+  for (int64_t i = 0; i < count; ++i)
+    first.mean += points[static_cast<size_t>(i)].loss / static_cast<double>(count);
+  double squares = 0;
+  for (int64_t i = 0; i < count; ++i)
+    squares += std::pow(points[static_cast<size_t>(i)].loss - first.mean, 2);
+  first.deviation = std::sqrt(squares / static_cast<double>(count - 1));
+  return first;
 }
 
 }  // namespace
 
 std::optional<FoundRates> found_rates(const std::vector<RatePoint>& points) {
   const auto count = static_cast<int64_t>(points.size());
-  const int64_t half = std::max<int64_t>(1, count / kParts);
-  const auto lowest = std::min_element(points.begin(), points.end(),
+  const int64_t part = std::max<int64_t>(1, count / kParts);
+  if (count <= kFirst * part) return std::nullopt;
+  const FirstLosses first = first_losses(points, kFirst * part);
+  // The first means are those of few steps.
+  const auto begin = points.begin() + 2 * part;
+  const auto lowest = std::min_element(begin, points.end(),
                                        [](const auto& a, const auto& b) { return a.smoothed < b.smoothed; });
-  if (count == 0 || lowest->smoothed > kFallen * points.front().smoothed) return std::nullopt;
-  FoundRates found{.steepest = lowest->rate, .lowest = lowest->rate};
-  double steepest = 0;
-  for (int64_t i = half; i + half < count && i <= lowest - points.begin(); ++i) {
-    const RatePoint& before = points[static_cast<size_t>(i - half)];
-    const RatePoint& after = points[static_cast<size_t>(i + half)];
-    const double slope = (after.smoothed - before.smoothed) / std::log(after.rate / before.rate);
-    if (slope >= steepest) continue;
-    steepest = slope;
-    found.steepest = points[static_cast<size_t>(i)].rate;
-  }
+  const double noise = first.deviation / std::sqrt(2.0 * static_cast<double>(part));
+  if (lowest->smoothed > kFallen * first.mean || lowest->smoothed > first.mean - kAboveNoise * noise)
+    return std::nullopt;
+  auto half = lowest;
+  while (half > begin && half->smoothed < (first.mean + lowest->smoothed) / 2) --half;
   // A loss that is easily learnt may fall to the end.
-  const double least = std::min(kLeastOfLowest * found.lowest, kMostOfSteepest * found.steepest);
-  found.suggested = std::clamp(found.steepest, least, kMostOfLowest * found.lowest);
-  return found;
+  const double least = std::min(kLeastOfLowest * lowest->rate, kMostOfHalf * half->rate);
+  return FoundRates{.half = half->rate,
+                    .lowest = lowest->rate,
+                    .suggested = std::clamp(half->rate, least, kMostOfLowest * lowest->rate)};
 }
 
 RateSearch search_rate(Job job, const RateSearchOptions& options) {
@@ -130,11 +127,14 @@ RateSearch search_rate(Job job, const RateSearchOptions& options) {
   const RunData opened = open_run_data(
       job, {.stop_requested = options.stop_requested, .say = options.say, .warn = options.warn});
   const auto session = job_session(job, opened.data.spec(), nullptr, {options.say, options.warn});
-  if (!job.model.weights.empty())
-    write_values(given_values(job.model.weights, parameters_of(job_model(job, opened.data.spec()))),
-                 *session);
+  if (const auto given = take_given_values(job, opened.data.spec(), *session); given && options.say)
+    options.say(given->notes);
+  TrainerOptions training = job_batches(job, opened.data.spec(), *session, nullptr);
+  training.epochs = options.steps;  // each has a step at least; the search ends them
+  training.schedule = {.base = options.from,
+                       .shape = ExponentialSchedule{options.to / options.from, options.steps - 1}};
   Search search(options, result);
-  Trainer trainer(*session, trainer_options(job, opened, *session, options));
+  Trainer trainer(*session, training);
   const auto stops = [&] {
     if (search.is_enough()) return true;
     if (options.stop_requested && options.stop_requested()) result.end = RateSearch::End::stopped;

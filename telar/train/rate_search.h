@@ -29,10 +29,10 @@ struct RateSearchOptions {
 
 /// Learning rates that a search has found.
 struct FoundRates {
-  double steepest = 0;  ///< at which the loss falls fastest for a rate that grows by a factor
-  double lowest = 0;    ///< at which it is lowest
-  double suggested =
-      0;  ///< the first, raised at most tenfold to a tenth of the second; at most a quarter of that
+  double half = 0;       ///< at which half of the fall of the loss is made
+  double lowest = 0;     ///< at which it is lowest
+  double suggested = 0;  ///< the first, raised at most tenfold to a tenth of the second; at most a quarter of
+                         ///< the second
 };
 
 struct RateSearch {
@@ -46,7 +46,8 @@ struct RateSearch {
   double scale = 1;  ///< the rates are optimizer.learning_rate of the job times this (schedule.scale)
 };
 
-/// Of the points of a search; none if the smoothed loss has fallen by less than a fiftieth.
+/// Of the points of a search; none if the smoothed loss has fallen by less than a fiftieth of the mean of the
+/// first losses, or by less than four deviations of such a mean, which batches alone explain.
 std::optional<FoundRates> found_rates(const std::vector<RatePoint>& points);
 
 /// Trains a job from its beginning for some steps, whose learning rates grow by equal factors, and looks at

@@ -162,27 +162,15 @@ class Run {
     return job;
   }
 
-  struct Taken {
-    std::string notes;
-    std::string digest;  ///< of the file
-  };
-
-  /// Gives this process the values with which the run begins, if the job has some.
-  std::optional<Taken> take_given_values(Session& session) const {
-    if (job_.model.weights.empty()) return std::nullopt;
-    const GivenValues given =
-        given_values(job_.model.weights, parameters_of(job_model(job_, opened_.data.spec())));
-    write_values(given, session);
-    const FileDigest file = digest_of(given.file);
-    return Taken{given.notes, fmt::format("{} {}", file.bytes, file.crc32)};
-  }
-
   /// The same in all processes, if each has a part of the values.
   void take_given_parts(Session& session) const {
     std::string digest;
     std::string mistake;
     try {
-      if (const auto taken = take_given_values(session)) digest = taken->digest;
+      if (const auto taken = take_given_values(job_, opened_.data.spec(), session)) {
+        const FileDigest file = digest_of(taken->file);
+        digest = fmt::format("{} {}", file.bytes, file.crc32);
+      }
     } catch (const Error& error) {
       mistake = error.what();
     }
@@ -280,7 +268,7 @@ class Run {
       folder.make_unknown();
     }
     if (!resumed)
-      if (const auto taken = take_given_values(session)) say(taken->notes);
+      if (const auto taken = take_given_values(job_, opened_.data.spec(), session)) say(taken->notes);
     since_step_ = trainer.state().step;
     const bool finished = resumed && is_finished(folder, job_, trainer.state());
     if (share(session, trainer, finished, resumed ? resumed->checkpoint : fs::path()))
@@ -594,9 +582,10 @@ class Run {
         session.remake(job_program(job, opened_.data.spec(), options_.processes),
                        job_cluster(job, options_.processes));
         options_.elastic->drop_earlier();
-        trainer.restore(kept_.give(session, trainer.state().seconds, *options_.processes));
-        trainer.set_part(part_of(session));
         share_home();
+        // Last of what they do together: where the state is not divided, it drops what is kept.
+        trainer.restore(kept_.give(session, trainer.state().seconds, *options_.processes));
+        trainer.set_part(own_part(session, options_.processes));
         all.strategy = workers_text(job);
         all.steps_again = reached - trainer.state().step;
         return all;
@@ -798,32 +787,15 @@ class Run {
     return (opened_.data.train->size() + job_.training.batch - 1) / job_.training.batch;
   }
 
-  /// This process's part of each batch.
-  Part part_of(const Session& session) const {
-    const Program& program = session.program();
-    const BatchShare share =
-        shares_of(program, options_.processes == nullptr ? 0 : options_.processes->rank());
-    return {share.begin, share.end, share.of, program.least.part};
-  }
-
   TrainerOptions trainer_options(const Session& session) const {
     const TrainingJob& training = job_.training;
-    TrainerOptions options;
+    TrainerOptions options = job_batches(job_, opened_.data.spec(), session, options_.processes);
     options.epochs = training.epochs;
-    options.batch = training.batch;
     options.epoch_steps = training.epoch_steps;
-    options.evaluation_batch = training.evaluation_batch;
     options.schedule = job_schedule(job_, steps_of_epoch());
-    options.seed = seed();
-    options.shuffle = job_.data.shuffle;
-    options.together = samples_together(job_, workers());
-    options.loader_threads = loader_threads(job_, options_.processes);
-    options.prefetch = static_cast<int>(job_.data.prefetch);
     options.early_stopping = {training.early_stopping_metric, training.early_stopping_patience};
-    options.figures = job_figures(job_, opened_.data.spec(), session);
     options.pause_steps = pause_steps();
     options.pause_requested = minutes_passed();
-    options.part = part_of(session);
     if (const StreamPtr& stream = opened_.data.stream; stream != nullptr) {
       options.evaluation = job_evaluation(job_, session.metric_names());
       options.left_out = [stream, by_workers = uses_servers(job_)](const CompletedStep& step) {

@@ -82,6 +82,12 @@ Losses losses_of(const std::string& metrics) {
   return losses;
 }
 
+void expect_those_of(const Losses& one, const Losses& left) {
+  ASSERT_EQ(left.of.size(), one.of.size());
+  for (const auto& [step, loss] : one.of)
+    EXPECT_NEAR(left.of.at(step), loss, 1e-4 * std::max(0.01, loss)) << step.first << " " << step.second;
+}
+
 class OverPeersWithALoss : public OverPeers {
  protected:
   /// Trains with one device and with three processes, of which one is killed. Another one takes its place.
@@ -101,11 +107,8 @@ class OverPeersWithALoss : public OverPeers {
             "kill -KILL $w; wait $job\n"),
         0)
         << text("err");
-    const Losses one = losses_of(text("one/metrics.jsonl"));
     const Losses left = losses_of(text("run/metrics.jsonl"));
-    ASSERT_EQ(left.of.size(), one.of.size());
-    for (const auto& [step, loss] : one.of)
-      EXPECT_NEAR(left.of.at(step), loss, 1e-4 * std::max(0.01, loss)) << step.first << " " << step.second;
+    expect_those_of(losses_of(text("one/metrics.jsonl")), left);
     EXPECT_EQ(left.event.at("kind"), "recovery");
     EXPECT_TRUE(says(left.event.at("come").get<std::string>(), "rank ")) << left.event;
     EXPECT_EQ(left.event.at("processes"), 3);
@@ -158,11 +161,8 @@ TEST_F(OverPeers, AnotherProcessGoesOnWhenTheOneThatWritesTheRunIsKilled) {
                   strategy + "}'" + options + ">out 2>err & job=$!\n" + kKillsTwoLeaders + "wait $job\n"),
               0)
         << text("err");
-    const Losses one = losses_of(text("one/metrics.jsonl"));
     const Losses left = losses_of(text("run/metrics.jsonl"));
-    ASSERT_EQ(left.of.size(), one.of.size());
-    for (const auto& [step, loss] : one.of)
-      EXPECT_NEAR(left.of.at(step), loss, 1e-4 * std::max(0.01, loss)) << step.first << " " << step.second;
+    expect_those_of(losses_of(text("one/metrics.jsonl")), left);
     EXPECT_TRUE(says(text("err"), "leads the run from here on")) << text("err");
     EXPECT_FALSE(says(text("err"), "started again")) << text("err");
     EXPECT_TRUE(says(text("out"), "lost: rank ")) << text("out");

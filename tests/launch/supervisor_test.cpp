@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "telar/core/error.h"
 
@@ -22,7 +23,7 @@ class FakeEngine final : public LaunchEngine {
 
   std::vector<LaunchSlot> slots() override { return places; }
   int start(const LaunchSlot& slot, const LaunchCommand& command) override {
-    if (starts_nothing) throw run_error("no process could be made");
+    if (starts_nothing) throw Error(*starts_nothing, "no process could be made");
     started.push_back({.slot = slot, .words = command.words});
     return static_cast<int>(started.size()) - 1;
   }
@@ -44,7 +45,7 @@ class FakeEngine final : public LaunchEngine {
   std::vector<LaunchSlot> places = {
       {"a", "10.0.0.1"}, {"b", "10.0.0.2"}, {"c", "10.0.0.3"}, {"d", "10.0.0.4"}};
   std::vector<Started> started;
-  bool starts_nothing = false;
+  std::optional<Error::Kind> starts_nothing;
 
  private:
   std::vector<LaunchEvent> events_;
@@ -286,7 +287,7 @@ TEST_F(SupervisorTest, AnElasticRunGoesOnWithoutAProcessThatIsLostAgainAndAgain)
 TEST_F(SupervisorTest, AnElasticRunGoesOnWithoutAProcessThatCannotBeStarted) {
   begin(3, true);
   start_of_run(1);
-  engine_.starts_nothing = true;
+  engine_.starts_nothing = Error::Kind::run;
   engine_.ends(1, 137);
   EXPECT_EQ(advance(100), std::nullopt);
   EXPECT_TRUE(said("no process could be made")) << said_;
@@ -299,11 +300,11 @@ TEST_F(SupervisorTest, AnElasticRunGoesOnWithoutAProcessThatCannotBeStarted) {
 TEST_F(SupervisorTest, ARunThatCannotBeStartedAgainIsTriedLater) {
   begin(2);
   start_of_run(1);
-  engine_.starts_nothing = true;
+  engine_.starts_nothing = Error::Kind::run;
   engine_.ends(1, 137);
   engine_.ends(0, 1);
   EXPECT_EQ(advance(2.5), std::nullopt);
-  engine_.starts_nothing = false;
+  engine_.starts_nothing.reset();
   start_of_run(9);
   EXPECT_EQ(engine_.one(2).words, (std::vector<std::string>{"train", "2", "again"}));
   end_all(0);
@@ -311,32 +312,30 @@ TEST_F(SupervisorTest, ARunThatCannotBeStartedAgainIsTriedLater) {
 }
 
 TEST_F(SupervisorTest, ARunWhoseProcessesNeverStartEnds) {
-  engine_.starts_nothing = true;
+  engine_.starts_nothing = Error::Kind::run;
   begin(2);
   EXPECT_EQ(advance(60), 1);
   EXPECT_TRUE(said("5 times in a row")) << said_;
 }
 
-TEST_F(SupervisorTest, AnElasticRunGoesOnWithoutAProcessThatCannotTakePart) {
-  begin(3, true);
-  start_of_run(1);
-  engine_.ends(1, 2);
-  advance(100);
-  EXPECT_EQ(engine_.started.size(), 3);
-  EXPECT_FALSE(engine_.one(0).stopped);
-  end_all(0);
-  EXPECT_EQ(advance(1), 0);
+TEST_F(SupervisorTest, AProgramThatIsNotThereIsTriedOnce) {
+  engine_.starts_nothing = Error::Kind::user;
+  begin(2);
+  EXPECT_EQ(advance(1), 2);
 }
 
-TEST_F(SupervisorTest, AnElasticRunReplacesAProcessThatTheOthersHaveGivenUp) {
-  begin(3, true);
-  start_of_run(1);
-  engine_.ends(1, 1);
-  advance(100);
-  EXPECT_EQ(engine_.started.size(), 4);
-  EXPECT_FALSE(engine_.one(0).stopped);
-  end_all(0);
-  EXPECT_EQ(advance(1), 0);
+TEST_F(SupervisorTest, AnElasticRunReplacesAProcessThatWasGivenUpButNotOneThatCannotTakePart) {
+  for (const auto& [code, started] : {std::pair{1, 4U}, {2, 3U}}) {
+    begin(3, true);
+    start_of_run(1);
+    engine_.ends(1, code);
+    advance(100);
+    EXPECT_EQ(engine_.started.size(), started);
+    EXPECT_FALSE(engine_.one(0).stopped);
+    end_all(0);
+    EXPECT_EQ(advance(1), 0);
+    engine_ = {};
+  }
 }
 
 TEST_F(SupervisorTest, ALostHostIsLeftOutUntilNoOtherIsLeft) {

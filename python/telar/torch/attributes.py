@@ -260,7 +260,6 @@ def untouched(module):
     try:
         yield
     finally:
-        attributes.restore()
         for parameter, kind, registered in hooks:
             setattr(parameter, kind, registered)
         with torch.no_grad():
@@ -271,3 +270,4 @@ def untouched(module):
             parameter.grad = gradient
         for give, state in zip((torch.random.set_rng_state, random.setstate, numpy.random.set_state), chance):
             give(state)
+        attributes.restore()  # last: what it calls is the user's
