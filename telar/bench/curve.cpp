@@ -1,6 +1,7 @@
 #include "telar/bench/curve.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -30,6 +31,10 @@ CurvePoint step_point(const Line& record) {
 CurvePoint epoch_point(const Line& record) {
   CurvePoint point = step_point(record);
   point.validation = record.contains("validation_loss");
+  constexpr std::string_view kValidation = "validation_";
+  for (const auto& [name, value] : record.items())
+    if (name.starts_with(kValidation) && value.is_number() && std::isfinite(value.get<double>()))
+      point.validated[name.substr(kValidation.size())] = value.get<double>();
   const std::string part = point.validation ? "validation_" : "train_";
   point.loss = number_of(record, part + "loss");
   point.accuracy = number_of(record, part + "accuracy");

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@ struct CurvePoint {
   std::optional<double> window_loss;  ///< windowed means of a step on a stream
   std::optional<double> window_accuracy;
   bool validation = false;  ///< loss and accuracy of an epoch are those of its validation samples
+  std::map<std::string, double> validated = {};  ///< of an epoch: their figures that are finite, "f1_macro"
 };
 
 /// The contents of a run's metrics.jsonl.

@@ -29,6 +29,7 @@ int run(int argc, char** argv) {
   telar::cli::add_work(program);
   telar::cli::add_weave(program);
   telar::cli::add_compare(program);
+  telar::cli::add_sweep(program);
   telar::cli::add_find_rate(program);
   telar::cli::add_bench(program);
   telar::cli::add_report(program);

@@ -19,6 +19,7 @@ void add_weave(Verb& program);
 void add_bench(Verb& program);
 void add_report(Verb& program);
 void add_compare(Verb& program);
+void add_sweep(Verb& program);
 void add_find_rate(Verb& program);
 void add_publish(Verb& program);
 
