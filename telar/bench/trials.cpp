@@ -14,10 +14,11 @@
 
 #include "telar/core/error.h"
 #include "telar/core/random.h"
+#include "telar/io/atomic_file.h"
+#include "telar/io/disk.h"
 #include "telar/nn/metrics.h"
 #include "telar/observe/activity.h"
 #include "telar/observe/process.h"
-#include "telar/train/job_changes.h"
 #include "telar/train/job_devices.h"
 #include "telar/train/job_memory.h"
 #include "telar/train/job_reader.h"
@@ -88,12 +89,16 @@ class Trials {
         throw user_error("{} is varied twice; give all of its values at once", varied_.back().key);
     }
     choose();
+    asked_ = asked();
+    if (options.resume) require_same_as_before();
     for (Trial& trial : trials_) prepare(trial);
     if (at_once_ == 0) throw user_error("no trial can be trained: {}", trials_.front().impossible);
   }
 
   Result run() {
     if (watch_.planned) watch_.planned(trials_.size());
+    make_folder(options_.folder);
+    write_file(asked_file(), asked_);
     std::vector<std::thread> crew;
     for (int64_t i = 0; i < at_once_; ++i) crew.emplace_back([this] { work(); });
     for (std::thread& thread : crew) thread.join();
@@ -121,7 +126,7 @@ class Trials {
       throw user_error("a range has no end of values; say with --trials how many are drawn");
     if (!has_range() && (options_.trials == 0 ? combinations() : options_.trials) > kMostTrials)
       throw user_error("these are more than {} trials; draw some of them with --trials", kMostTrials);
-    has_range() || options_.trials > combinations() ? draw() : combine();
+    has_range() || combinations() > kMostTrials ? draw() : combine();
   }
 
   /// All combinations, or some of them; the last key changes fastest.
@@ -156,7 +161,7 @@ class Trials {
             varied_[key].at((static_cast<double>(parts[i]) + random_.uniform()) / static_cast<double>(count));
     }
     std::set<std::vector<std::string>> seen;
-    std::erase_if(trials_, [&](const Trial& trial) { return !seen.insert(trial.values).second; });
+    repeated_ = std::erase_if(trials_, [&](const Trial& trial) { return !seen.insert(trial.values).second; });
   }
 
   void shuffle(std::vector<int64_t>& numbers) {
@@ -188,12 +193,12 @@ class Trials {
     }
     const int64_t workers = workers_of(job.strategy).count;
     const int64_t cores = available_threads();
-    const int64_t possible = options_.at_once > 0 ? options_.at_once : most_at_once(job, cores / workers);
+    const int64_t possible = std::min(
+        std::ssize(trials_), options_.at_once > 0 ? options_.at_once : most_at_once(job, cores / workers));
     at_once_ = at_once_ == 0 ? possible : std::min(at_once_, possible);
     if (job.strategy.threads == std::vector<int64_t>{0} && !has_gpu(job.strategy))
       trial.settings.push_back(
           fmt::format("strategy.threads={}", std::max<int64_t>(1, cores / possible / workers)));
-    require_same_as_before(trial);
   }
 
   static int64_t most_at_once(Job job, int64_t cores) {
@@ -205,20 +210,31 @@ class Trials {
   }
 
   static double judging_part(const DataJob& data) {
+    if (data.splits_by_column()) return 0;  // the job does not tell
     return data.folds > 0 ? 1 / static_cast<double>(data.folds) : data.validation;
   }
 
-  void require_same_as_before(const Trial& trial) const {
-    if (!fs::exists(trial.folder / "job.yaml")) return;
-    Job now = read_job(options_.job, trial.settings);
-    std::vector<std::string> texts;
-    for (const JobChange& change : job_changes(read_job(trial.folder / "job.yaml"), now))
-      texts.push_back(change.str());
-    if (!texts.empty())
-      throw user_error(
-          "{} was trained with another job: {}; resume with the options of before, or choose another folder",
-          trial.folder.string(), fmt::join(texts, "; "));
+  /// The job and the values of all trials.
+  std::string asked() const {
+    std::string text = job_text(read_job(options_.job, options_.settings));
+    for (const Trial& trial : trials_) text += "# " + text_of(trial) + "\n";
+    return text;
   }
+
+  /// What the trials in the folder were asked for must be the same: they keep their results.
+  void require_same_as_before() const {
+    const fs::path file = asked_file();
+    if (!fs::exists(file))
+      throw user_error("{} has no trials to go on with ({} is missing)", options_.folder.string(),
+                       file.string());
+    const Bytes before = read_file(file);
+    if (std::string(before.begin(), before.end()) != asked_)
+      throw user_error(
+          "the trials in {} were begun with another job or other values ({} has them); resume with the options of before, or choose another folder",
+          options_.folder.string(), file.string());
+  }
+
+  fs::path asked_file() const { return options_.folder / "asked.yaml"; }
 
   /// What each thread does: trains trials until none is left.
   void work() {
@@ -357,7 +373,7 @@ class Trials {
     result.remarks.push_back(
         fmt::format("The best:{}, with a validation {} of {:.4f} after epoch {}; its run is {}.", sets,
                     metric_, value_of(best), best.epoch, first.folder.string()));
-    if (metric_ == "accuracy" && judges_ < 1 && !first.run.curve.epochs.empty()) {
+    if (metric_ == "accuracy" && judges_ > 0 && judges_ < 1 && !first.run.curve.epochs.empty()) {
       const double samples = first.run.curve.epochs.front().samples * judges_ / (1 - judges_);
       const double equal = chance(value_of(best), {samples, true});
       const auto like_it = std::ranges::count_if(
@@ -370,6 +386,9 @@ class Trials {
     for (size_t key = 0; key < varied_.size(); ++key) note_edge(result, key, order);
     const auto stopped = std::ranges::count_if(
         trials_, [](const Trial& one) { return one.run.end == TrainingRun::End::stopped; });
+    if (repeated_ > 0)
+      result.remarks.push_back(
+          fmt::format("{} draws had the values of others, and are tried once.", repeated_));
     if (stopped > 0)
       result.remarks.push_back(fmt::format(
           "{} trials were stopped before their end; the same command with --resume goes on.", stopped));
@@ -395,7 +414,9 @@ class Trials {
   std::vector<VariedKey> varied_;
   std::vector<Trial> trials_;
   std::string metric_;
-  double judges_ = 1;  ///< the part of the samples that judge, if the job tells
+  std::string asked_;
+  size_t repeated_ = 0;  ///< draws that another one had made
+  double judges_ = 1;    ///< the part of the samples that judge, if the job tells
   int64_t at_once_ = 0;
   RandomSequence random_{static_cast<uint64_t>(options_.seed), kStream};
   OthersActivity others_;
@@ -419,7 +440,14 @@ std::string VariedKey::at(double position) const {
   }
   const double drawn =
       by_factors ? least * std::pow(most / least, position) : least + position * (most - least);
-  return fmt::format("{:.3g}", drawn);
+  const double near = by_factors ? drawn / 100 : (most - least) / 500;
+  std::string text;
+  for (int digits = 3; digits <= 17; ++digits) {
+    text = fmt::format("{:.{}g}", drawn, digits);
+    const double value = number_in(text).value_or(most);
+    if (value >= least && value <= most && std::abs(value - drawn) <= near) break;
+  }
+  return text;
 }
 
 VariedKey parse_varied(const std::string& text) {
@@ -431,12 +459,13 @@ VariedKey parse_varied(const std::string& text) {
   VariedKey varied{text.substr(0, equals), {}};
   const std::string values = text.substr(equals + 1);
   const size_t dots = values.find("..");
-  if (dots != std::string::npos) {
-    const std::string ends[] = {values.substr(0, dots), values.substr(dots + 2)};
-    const auto least = number_in(ends[0]);
-    const auto most = number_in(ends[1]);
-    if (!least || !most || *least >= *most)
-      throw user_error("'{}' is no range; write two numbers, the smaller one first, as in {}=1e-4..0.1", text,
+  const std::string ends[] = {values.substr(0, dots),
+                              dots == std::string::npos ? "" : values.substr(dots + 2)};
+  const auto least = number_in(ends[0]);
+  const auto most = number_in(ends[1]);
+  if (least && most) {
+    if (*least >= *most)
+      throw user_error("'{}' is no range; write the smaller number first, as in {}=1e-4..0.1", text,
                        varied.key);
     varied.least = *least;
     varied.most = *most;
@@ -448,7 +477,10 @@ VariedKey parse_varied(const std::string& text) {
   varied.values = list_of(values);
   for (const std::string& value : varied.values) {
     if (value.empty()) throw user_error("'{}' has an empty value; commas stand between values", text);
-    if (std::ranges::count(varied.values, value) > 1) throw user_error("'{}' has {} twice", text, value);
+    const auto same = [&](const std::string& other) {
+      return other == value || (number_in(value) && number_in(other) == number_in(value));
+    };
+    if (std::ranges::count_if(varied.values, same) > 1) throw user_error("'{}' has {} twice", text, value);
   }
   return varied;
 }

@@ -17,8 +17,8 @@ struct VariedKey {
   double most = 0;
   bool whole = false;  ///< of integers
 
-  /// The value at `position` in [0, 1) of a range, to three digits (integers: exactly), by the logarithm if it
-  /// spans a factor of ten or more; or of the list.
+  /// The value at `position` in [0, 1) of a range, to three digits (integers: exactly), by the logarithm if
+  /// it spans a factor of ten or more; or of the list.
   std::string at(double position) const;
 };
 

@@ -5,6 +5,7 @@
 #include "telar/cli/options.h"
 #include "telar/cli/sweep_progress.h"
 #include "telar/cli/verbs.h"
+#include "telar/core/error.h"
 #include "telar/observe/stop_request.h"
 
 namespace telar::cli {
