@@ -206,7 +206,8 @@ class Trials {
     const SampleSpec spec = spec_of_samples(job);
     const int64_t each = std::max<int64_t>(1, job_memory(job, spec).total());
     const auto usable = static_cast<int64_t>(usable_memory_bytes());
-    return std::max<int64_t>(1, std::min(cores, usable == 0 ? cores : usable / kShare / each));
+    const int64_t most = std::min<int64_t>(cores, kMostTrainings);
+    return std::max<int64_t>(1, usable == 0 ? most : std::min(most, usable / kShare / each));
   }
 
   static double judging_part(const DataJob& data) {

@@ -17,14 +17,16 @@ struct VariedKey {
   double most = 0;
   bool whole = false;  ///< of integers
 
-  /// The value at `position` in [0, 1) of a range, to three digits (integers: exactly), by the logarithm if
-  /// it spans a factor of ten or more; or of the list.
+  /// The value at `position` in [0, 1) of a range, to three digits, or more where these would leave the range
+  /// or be far off (integers: exactly), by the logarithm if it spans a factor of ten or more; or of the list.
   std::string at(double position) const;
 };
 
 /// Parses "KEY=VALUE,VALUE" or "KEY=LEAST..MOST". Commas within brackets, braces and quotes divide nothing.
 /// Throws Error (user).
 VariedKey parse_varied(const std::string& text);
+
+inline constexpr int kMostTrainings = 64;  ///< at a time (EndsWithThisProcess)
 
 struct TrialOptions {
   std::string program;  ///< the command line `telar`

@@ -51,7 +51,7 @@ void add_sweep(Verb& program) {
   verb.option("--seed", options.seed, "Of what is drawn (1)").between(0, 2'000'000'000);
   verb.option("--at-once", options.at_once,
               "Trainings at a time, which share the cores; without it, one for each core if there is memory")
-      .between(1, 1024);
+      .between(1, bench::kMostTrainings);
   add_overrides(verb, options.settings);
   verb.option("--output", arguments->output,
               "Folder for the runs; without it, a new folder runs/sweep-JOB-N");
