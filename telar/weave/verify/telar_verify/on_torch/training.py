@@ -235,12 +235,15 @@ def watch_wrappers(record):
     """Records which parameters DistributedDataParallel has, and calls of a wrapped model that bypass it."""
     wrapper = torch.nn.parallel.DistributedDataParallel
     create, forward = wrapper.__init__, wrapper.forward
-    inside, modules = [], set()
+    inside, modules, groups = [], set(), []
 
     def init_wrapper(self, module, *arguments, **options):
         create(self, module, *arguments, **options)
         record.wrapped.update(id(one) for one in module.parameters())
         modules.add(module)
+        # A wrapper that ends with its group holds Python's lock while it waits for threads of gloo, and these may
+        # wait for the lock to drop a tensor. So a group outlives its wrappers.
+        groups.append(self.process_group)
 
     def before_forward(module, inputs):
         if module in modules and torch.is_grad_enabled() and module.training and not inside:
