@@ -120,10 +120,11 @@ FileDigest digest_from(const nlohmann::json& json, const std::string& name, cons
 std::vector<CheckpointFile> checkpoint_tensors(const Session& session) {
   std::vector<CheckpointFile> files;
   for (const auto& [name, states] : files_of(session)) {
-    CheckpointFile& file = files.emplace_back(name, std::vector<NamedTensor>{}, Metadata{{"format", "pt"}});
+    CheckpointFile file{.name = name, .tensors = {}, .metadata = {{"format", "pt"}}};
     if (name == kWorkers) file.metadata[kWorkerCount] = fmt::format("{}", session.program().mesh.workers());
     for (const StateName& state : states)
       file.tensors.push_back({state.text(), session.state_shape(state), session.read_state(state)});
+    files.push_back(std::move(file));
   }
   return files;
 }
