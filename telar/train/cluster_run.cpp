@@ -132,6 +132,7 @@ void ClusterRun::tell() {
 }
 
 void ClusterRun::start(const Session& session, const TrainingState& state) {
+  before_ = state.losses.value_or(RunLosses());
   if (options_.servers.empty()) {
     start_servers();
   } else {
@@ -439,11 +440,11 @@ std::optional<int64_t> ClusterRun::wanted() const {
   return policy_ ? std::optional(policy_->wanted()) : std::nullopt;
 }
 
-RunLosses ClusterRun::losses() const {
+std::optional<RunLosses> ClusterRun::losses() const {
   RunLosses losses{
       .servers = {}, .workers = coordinator_->losses(), .updates = updates_after(program_, staleness_count_)};
   for (const auto& client : clients_) losses.servers.push_back(client->losses());
-  return losses;
+  return before_.with(losses);
 }
 
 double ClusterRun::staleness() const {

@@ -408,7 +408,7 @@ class Run {
     sources.workers = [cluster] { return cluster->working(); };
     if (cluster->wanted()) sources.workers_wanted = [cluster] { return *cluster->wanted(); };
     sources.staleness = [cluster] { return cluster->staleness(); };
-    sources.repeated_parts = [cluster] { return cluster->losses().workers.parts; };
+    sources.repeated_parts = [cluster] { return cluster->losses()->workers.parts; };
     return sources;
   }
 
