@@ -135,11 +135,15 @@ class Run {
                        options_.coordinate, job_.strategy.name);
     }
     const Listening free(Address::parse(options_.coordinate));  // otherwise servers would belong to this run
-    if (job_.strategy.server_addresses.empty() && !trains_on_stream(job_.data)) {
+    if (servers().empty() && !trains_on_stream(job_.data)) {
       throw user_error(
           "workers join at {}, but strategy.server_addresses is empty; start `telar serve` and give its HOST:PORT",
           options_.coordinate);
     }
+  }
+
+  const std::vector<std::string>& servers() const {
+    return options_.own_servers.empty() ? job_.strategy.server_addresses : options_.own_servers;
   }
 
   void check_devices() const {
@@ -410,7 +414,7 @@ class Run {
     sources.workers = [cluster] { return cluster->working(); };
     if (cluster->wanted()) sources.workers_wanted = [cluster] { return *cluster->wanted(); };
     sources.staleness = [cluster] { return cluster->staleness(); };
-    sources.repeated_parts = [cluster] { return cluster->losses().workers.parts; };
+    sources.repeated_parts = [cluster] { return cluster->losses()->workers.parts; };
     return sources;
   }
 
@@ -451,8 +455,9 @@ class Run {
     if (!uses_servers(job_)) return nullptr;
     auto cluster = std::make_unique<ClusterRun>(
         job_, opened_.data.spec(), opened_.decision,
-        ClusterOptions{options_.coordinate, options_.security, options_.program, folder.path(), options_.say,
-                       steps_of_epoch(), opened_.data.stream.get(), options_.stop_requested});
+        ClusterOptions{options_.coordinate, servers(), options_.listens, options_.security, options_.program,
+                       folder.path(), options_.say, steps_of_epoch(), opened_.data.stream.get(),
+                       options_.stop_requested});
     try {
       cluster->start(session, trainer.state());
     } catch (const Error& error) {

@@ -118,7 +118,11 @@ struct RunOptions {
   // Strategies with parameter servers only:
   std::string program;     ///< the command line `telar`, used to start local servers and workers
   std::string coordinate;  ///< HOST:PORT that workers join; empty: servers and workers are started locally
-  Security security;       ///< for servers and workers on other hosts
+  /// HOST:PORT of each server that was started for this process only: no part of the job, whose resumption
+  /// will have others. Empty: StrategyJob::server_addresses.
+  std::vector<std::string> own_servers;
+  std::function<void(const std::string& address)> listens;  ///< told where workers join; may be empty
+  Security security;                                        ///< for servers and workers on other hosts
 };
 
 /// Whether this process writes the run, and reports.

@@ -187,6 +187,7 @@ TEST(Cluster, ARunResumedWithinAnEpochSkipsNothing) {
     resume.resume = true;
     const RunSummary summary = TestedCluster(2, 2).run(overrides, copy, resume);
     EXPECT_EQ(summary.steps, 100);
+    EXPECT_EQ(summary.losses->updates, 100) << "since the run's beginning";
     const std::vector<double> losses = losses_of(copy);
     ASSERT_EQ(losses.size(), 100U);
     if (strategy != "sync_ps") continue;
@@ -238,6 +239,25 @@ TEST(Cluster, KilledProcessesAreCounted) {
   known.losses = unknown;
   EXPECT_TRUE(nlohmann::json::parse(to_json(known)).at("losses").at("lost_updates").at(0).is_null());
   EXPECT_TRUE(test::says(text, "1 worker lost; others did the 3 parts of batches that they left"));
+}
+
+TEST(Cluster, WhatARunHasLostIsAddedToWhatItLosesWhenItIsResumed) {
+  const RunLosses before{.servers = {{.restarts = 1, .updates = 3, .unknown = 1}, {}},
+                         .workers = {.members = 1, .parts = 2},
+                         .updates = 50};
+  const RunLosses more{.servers = {{.restarts = 2, .updates = 4}}, .workers = {.members = 1}, .updates = 7};
+  const RunLosses all{.servers = {{.restarts = 3, .updates = 7, .unknown = 1}, {}},
+                      .workers = {.members = 2, .parts = 2},
+                      .updates = 57};
+  EXPECT_EQ(before.with(more), all);
+  EXPECT_EQ(more.with(before), all);
+  TrainingState state;
+  state.losses = all;
+  EXPECT_EQ(training_state_from_json(to_json(state), "state.json"), state);
+  std::string text = to_json(state);
+  text.replace(text.find("\"unknown\": ["), 12, "\"unknown\": [ 1,");
+  test::expect_error([&] { training_state_from_json(text, "state.json"); },
+                     {"state.json, losses", "unknown", "a list of 2 numbers, as restarts is"});
 }
 
 TEST(Cluster, ARunThatLostMoreThanATenthOfItsUpdatesWarns) {
