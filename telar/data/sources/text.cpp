@@ -28,7 +28,6 @@ OpenedSource open_text(const SourceRequest& request, Split part) {
   if (train && request.split == SplitBy::random && stride_of(options) < options.integer("length"))
     opened.notes.push_back(
         "data.stride is below data.length, so samples overlap, and those for validation are partly trained on; data.split: time sets the end of the text aside");
-  if (request.split == SplitBy::group) opened.keys = windows->files_of_samples();
   return opened;
 }
 

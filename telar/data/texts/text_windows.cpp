@@ -105,13 +105,6 @@ void TextWindows::read(int64_t index, const SampleKey& /*key*/, std::span<std::b
   std::ranges::copy(text.last(count - 1), as_ints(label).begin());
 }
 
-SplitKeys TextWindows::files_of_samples() const {
-  SplitKeys keys;
-  for (size_t file = 0; file < files_->ends.size(); ++file)
-    keys.resize(static_cast<size_t>(files_->ends[file]), static_cast<int64_t>(file));
-  return keys;
-}
-
 int64_t TextWindows::files_without() const {
   int64_t before = 0;
   return std::ranges::count_if(files_->ends, [&](int64_t end) { return std::exchange(before, end) == end; });

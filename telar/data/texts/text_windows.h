@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "telar/data/dataset.h"
-#include "telar/data/division.h"
 
 namespace telar {
 
@@ -42,8 +41,6 @@ class TextWindows final : public Dataset {
   void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
             std::span<std::byte> label) const override;
 
-  /// The number of each sample's file.
-  SplitKeys files_of_samples() const;
   /// Files in which there is no window.
   int64_t files_without() const;
 
