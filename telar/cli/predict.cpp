@@ -215,9 +215,10 @@ int continue_prompt(const PredictArguments& arguments) {
   };
   const Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides, warn);
   if (!arguments.quiet) std::cerr << "checkpoint: " << trained.checkpoint.string() << std::endl;
-  const std::string text = generate(
-      trained, arguments.prompt,
-      {.tokens = arguments.tokens, .temperature = arguments.temperature, .seed = static_cast<uint64_t>(arguments.seed)});
+  const std::string text = generate(trained, arguments.prompt,
+                                    {.tokens = arguments.tokens,
+                                     .temperature = arguments.temperature,
+                                     .seed = static_cast<uint64_t>(arguments.seed)});
   if (arguments.out.empty()) {
     std::cout << shown_as_text(text) << std::endl;
   } else {
@@ -260,7 +261,8 @@ void add_predict(Verb& program) {
   const Option from = verb.option(
       "--from", topic.from,
       "Instead of files: score the messages of this topic as they arrive, with the newest parameters of the run");
-  verb.option("--out", arguments->out, "Write the table to this CSV file, or the bytes of a text to this file")
+  verb.option("--out", arguments->out,
+              "Write the table to this CSV file, or the bytes of a text to this file")
       .excludes(from)
       .check(wrong_with_output);
   verb.option(
@@ -291,18 +293,22 @@ void add_predict(Verb& program) {
       .show_default()
       .not_negative()
       .needs(prompt);
-  verb.option("--seed", arguments->seed, "Of the choice of tokens").show_default().not_negative().needs(prompt);
+  verb.option("--seed", arguments->seed, "Of the choice of tokens")
+      .show_default()
+      .not_negative()
+      .needs(prompt);
   verb.flag("--accept-changed-data", topic.accept_changed_data,
             "With --from: score although the schema or descriptor is not that of the training");
   verb.flag("--quiet", arguments->quiet, "Print only errors and results");
-  verb.flag("--best", arguments->best, "Not for --from: use the checkpoint of the best epoch, not the newest");
+  verb.flag("--best", arguments->best,
+            "Not for --from: use the checkpoint of the best epoch, not the newest");
   verb.flag("--all", arguments->all, "Include the probability of every class in the table");
   verb.footer(
       "Examples:\n"
       "  telar predict runs/fashion_mnist-1 /usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz --out predictions.csv\n"
       "  telar predict runs/stream-1 --from events --to events.scored\n"
       "  telar predict runs/stream-1 --from events --start latest --end never\n"
-      "  telar predict runs/gpt_book-1 --prompt \"It was\" --tokens 200 --temperature 0.8\n"
+      "  telar predict runs/gpt_text-1 --prompt \"It was\" --tokens 200 --temperature 0.8\n"
       "  telar predict runs/mlp-1 --from rows --to rows.scored --set data.brokers=localhost:9092 --set data.format=json\n"
       "Brokers and format of the messages are those of the run's job, or of --set data.KEY=VALUE (docs/stream.md). Messages\n"
       "need no label. Ctrl-C ends it when the results are stored; the same command continues behind them.");

@@ -45,7 +45,8 @@ std::string shown_as_text(std::string_view bytes) {
     const size_t size = std::max<size_t>(1, utf8_character(bytes));
     const std::string_view character = bytes.substr(0, size);
     const bool ends_line = bytes.starts_with("\r\n") || character == "\n";
-    const bool shown = utf8_character(bytes) > 0 && (ends_line || character == "\t" || !is_control(character));
+    const bool shown =
+        utf8_character(bytes) > 0 && (ends_line || character == "\t" || !is_control(character));
     text += shown ? character : std::string_view("\uFFFD");
     bytes.remove_prefix(size);
   }

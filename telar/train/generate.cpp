@@ -23,7 +23,8 @@ void require_text(const Trained& trained, const std::string& prompt, const Gener
         "the model in {} was trained on data.source {}, not on texts, so it continues none; give it samples as files",
         trained.checkpoint.string(), trained.job.data.source);
   if (prompt.empty()) throw user_error("the prompt is empty; it must have at least one token");
-  if (options.tokens < 0) throw user_error("there are {} tokens to write; it must be at least 0", options.tokens);
+  if (options.tokens < 0)
+    throw user_error("there are {} tokens to write; it must be at least 0", options.tokens);
   if (!(options.temperature >= 0 && std::isfinite(options.temperature)))
     throw user_error("the temperature is {}; it must be a number of at least 0", options.temperature);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "telar/nn/model.h"
 #include "telar/data/dataset.h"
+#include "telar/nn/model.h"
 #include "telar/train/job.h"
 #include "telar/train/job_node.h"
 

@@ -18,8 +18,13 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The first bytes of files that must be unpacked first.
-const std::array<std::pair<std::string_view, const char*>, 5> kCompressed = {
-    {{"\x1F\x8B", "gzip"}, {"\x28\xB5\x2F\xFD", "zstd"}, {"\xFD" "7zXZ", "xz"}, {"BZh", "bzip2"}, {"PK\x03\x04", "zip"}}};
+const std::array<std::pair<std::string_view, const char*>, 5> kCompressed = {{{"\x1F\x8B", "gzip"},
+                                                                              {"\x28\xB5\x2F\xFD", "zstd"},
+                                                                              {"\xFD"
+                                                                               "7zXZ",
+                                                                               "xz"},
+                                                                              {"BZh", "bzip2"},
+                                                                              {"PK\x03\x04", "zip"}}};
 
 TextFile text_file(const std::string& path) {
   const auto bytes = static_cast<int64_t>(file_size_of(path));
@@ -82,8 +87,8 @@ TextWindows::TextWindows(const std::string& path, std::vector<TextFile> files,
     opened->ends.push_back(samples);
   }
   if (samples == 0)
-    throw user_error("{}: {} has {} bytes; a sample has data.length {}, and the byte after it, {} in all", path,
-                     files.size() == 1 ? "the file" : "the longest file", longest, options.length,
+    throw user_error("{}: {} has {} bytes; a sample has data.length {}, and the byte after it, {} in all",
+                     path, files.size() == 1 ? "the file" : "the longest file", longest, options.length,
                      options.length + 1);
   files_ = std::move(opened);
 }

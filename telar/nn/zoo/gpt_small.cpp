@@ -23,7 +23,7 @@ struct GptSizes {
   double dropout = 0;
 };
 
-constexpr double kMasked = -1e9;  // in f32, its exponential is 0 beside any score
+constexpr double kMasked = -1e9;              // in f32, its exponential is 0 beside any score
 constexpr double kEmbeddingDeviation = 0.02;  // of GPT-2
 
 ValueId table(ModelBuilder& model, const std::string& name, int64_t rows, int64_t width) {
