@@ -10,11 +10,13 @@
 
 #include "telar/cli/service.h"
 #include "telar/cli/verbs.h"
+#include "telar/comm/members/joining_server.h"
 #include "telar/comm/store/store_server.h"
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/io/disk.h"
 #include "telar/launch/supervisor.h"
+#include "telar/observe/process.h"
 #include "telar/observe/service_log.h"
 #include "telar/runtime/server_update.h"
 
@@ -36,6 +38,7 @@ constexpr std::chrono::minutes kNeededFor{5};
 
 struct ServeArguments {
   std::string listen = "127.0.0.1:0";
+  std::string join;
   std::string address_file;
   std::string snapshots;
   double snapshot_seconds = 0;
@@ -54,7 +57,20 @@ std::string listen_address(const ServeArguments& arguments) {
   return arguments.listen;
 }
 
+/// Others must reach a server that joins under the address that it tells the coordinator.
+void require_host(const ServeArguments& arguments) {
+  const std::string host = Address::parse(arguments.listen).host;
+  if (!arguments.join.empty() && (host == "0.0.0.0" || host == "::"))
+    throw user_error(
+        "--listen {}: a server that joins a run tells the coordinator its address, so --listen names its host, as in --listen {}:{}",
+        arguments.listen, host_name(), Address::parse(arguments.listen).port);
+}
+
+/// Whether a coordinator asks for the server's state, five times a second.
+constexpr std::chrono::seconds kFollowed{3};
+
 int serve(const ServeArguments& arguments) {
+  require_host(arguments);
   std::optional<EndsWithInput> ends_with_input;
   if (arguments.supervised) ends_with_input.emplace();
   ServiceEnd end(arguments.follow, arguments.supervised          ? StopRequest::Messages{}
@@ -80,8 +96,20 @@ int serve(const ServeArguments& arguments) {
       std::cout << kAddressLine << server.address() << std::endl;
     else
       log.line("serving parameters on " + server.address());
+    std::optional<JoiningServer> joining;
+    if (!arguments.join.empty())
+      joining.emplace(JoiningServerOptions{.coordinator = arguments.join,
+                                           .security = options.security,
+                                           .address = server.address(),
+                                           .followed = [&server] { return server.followed(kFollowed); },
+                                           .say = options.say});
     const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
-    while (!end.token().stop_requested()) sleep();
+    while (!end.token().stop_requested()) {
+      if (joining)
+        if (const std::optional<Error> refusal = joining->refusal()) throw Error(*refusal);
+      sleep();
+    }
+    joining.reset();
     const auto last = std::chrono::steady_clock::now() + kNeededFor;
     while (arguments.supervised && server.in_use() && std::chrono::steady_clock::now() < last) sleep();
     // A server that follows the run ends with it.
@@ -98,6 +126,9 @@ void add_serve(Verb& program) {
   auto arguments = std::make_shared<ServeArguments>();
   Verb verb = program.subverb("serve", "Runs a parameter server for workers on other hosts");
   verb.option("--listen", arguments->listen, "HOST:PORT to listen on; port 0: any free port").show_default();
+  verb.option("--join", arguments->join,
+              "HOST:PORT of the coordinator of a training: the server joins it and takes a share of the "
+              "copies (strategy.server_replicas: 2)");
   verb.option("--address-file", arguments->address_file,
               "Write the address to this file; with port 0, a restarted server takes its address from it");
   const Option snapshots =
@@ -117,6 +148,7 @@ void add_serve(Verb& program) {
   verb.footer(
       "Examples:\n"
       "  telar serve --listen 0.0.0.0:7001 --certificates certs --token-file token --snapshots /var/lib/telar\n"
+      "  telar serve --listen host-4:7001 --join host-1:7000 --certificates certs --token-file token\n"
       "One server serves one job. Ctrl-C, SIGTERM or SIGHUP ends it, after a last snapshot if it keeps them, and with copies (strategy.server_replicas) when another server has all that it has.");
   verb.action_of_each_process([arguments] { return serve(*arguments); });
 }

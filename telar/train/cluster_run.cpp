@@ -61,6 +61,19 @@ std::string id_of(const fs::path& folder) {
   return id;
 }
 
+/// The servers that have joined the run, which its next coordinator asks, too.
+void write_joined(const fs::path& file, const std::vector<std::string>& servers,
+                  const std::function<void(const std::string&)>& say) {
+  std::string text;
+  for (const std::string& server : servers) text += server + "\n";
+  try {
+    write_file(file, text, Links::refuse);
+  } catch (const Error& error) {
+    say(fmt::format("{}; a coordinator that resumes this run will not know the servers that have joined",
+                    error.what()));
+  }
+}
+
 /// Used as the first round: higher than all rounds that servers may still know from earlier parts of this
 /// run.
 int64_t milliseconds_since_1970() {
@@ -93,6 +106,10 @@ ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, const DataDecisio
 ClusterRun::~ClusterRun() {
   stop_watch_ = {};
   if (processes_) processes_->let_end();
+  {
+    const std::scoped_lock lock(joining_mutex_);
+    ending_ = true;
+  }
   chains_.reset();
   coordinator_.reset();
   clients_.clear();
@@ -157,6 +174,7 @@ void ClusterRun::start(const Session& session, const TrainingState& state) {
   options.servers = addresses_;
   for (const auto& client : clients_) options.tenures.push_back(client->tenure());
   options.rounds_before = milliseconds_since_1970();
+  if (chains_) options.server_joins = std::bind_front(&ClusterRun::server_joins, this);
   options.say = note();
   {
     const std::scoped_lock lock(heads_mutex_);
@@ -258,16 +276,22 @@ void ClusterRun::connect() {
 }
 
 void ClusterRun::connect_to_chains() {
-  StoreChainsOptions options{.addresses = addresses_,
-                             .security = options_.security,
-                             .job = id_,
-                             .copies = static_cast<size_t>(server_copies(job_.strategy)),
-                             .shards = {},
-                             .generations_before = milliseconds_since_1970(),
-                             .moved = std::bind_front(&ClusterRun::moved, this),
-                             .failed = [this] { give_up_.request_stop(); },
-                             .say = note(),
-                             .stop = give_up_.get_token()};
+  StoreChainsOptions options{
+      .addresses = addresses_,
+      .joined = {},
+      .security = options_.security,
+      .job = id_,
+      .copies = static_cast<size_t>(server_copies(job_.strategy)),
+      .shards = {},
+      .generations_before = milliseconds_since_1970(),
+      .moved = std::bind_front(&ClusterRun::moved, this),
+      .joined_changed =
+          [this](const std::vector<std::string>& joined) { write_joined(joined_servers(), joined, note()); },
+      .failed = [this] { give_up_.request_stop(); },
+      .say = note(),
+      .stop = give_up_.get_token()};
+  std::ifstream record(joined_servers());
+  for (std::string address; record >> address;) options.joined.push_back(address);
   for (const ServerProgram& server : only_store(program_).servers)
     options.shards.push_back({.layout = stored_layout(server.pieces), .description = to_json(server)});
   chains_ = std::make_unique<StoreChains>(std::move(options));
@@ -281,6 +305,12 @@ void ClusterRun::moved(size_t server, const StoreHead& head) {
   heads_[server] = head;
   clients_[server]->move(head);
   if (coordinator_) coordinator_->move(heads_);
+}
+
+/// Called by the coordinator's thread.
+void ClusterRun::server_joins(const std::string& address) {
+  const std::scoped_lock lock(joining_mutex_);
+  if (!ending_) chains_->join(address);
 }
 
 /// Until the servers are connected, a request to stop ends the waits for them at once. Later the servers have

@@ -66,6 +66,8 @@ class ClusterRun final : public StepSource {
   void connect();
   void connect_to_chains();
   void moved(size_t server, const StoreHead& head);
+  void server_joins(const std::string& address);
+  std::filesystem::path joined_servers() const { return options_.folder / "joined_servers"; }
   void watch_for_stop(const std::stop_token& over);
   bool server_away() const;
   void check_servers();
@@ -92,6 +94,8 @@ class ClusterRun final : public StepSource {
   std::atomic<bool> connected_{false};   ///< clients_ does not change any more
   std::stop_source give_up_;             ///< ends all waits for servers
   std::unique_ptr<StoreChains> chains_;  ///< null: the servers' blocks have no copies
+  std::mutex joining_mutex_;             ///< guards ending_
+  bool ending_ = false;                  ///< no server joins any more
   std::optional<StreamWork> work_;       ///< of a stream
   std::optional<WorkerPolicy> policy_;
   WorkerLoadMeter meter_;

@@ -14,14 +14,22 @@ namespace {
 
 constexpr size_t kCopiedFloats = 600'000;  // three blocks
 
-/// Two servers, each of which has a copy of what the other one holds.
+/// Two servers, each of which has a copy of what the other one holds. A test may add others, which join.
 class StoreCopies : public StoreTest {
  protected:
   void SetUp() override {
     for (size_t s = 0; s < 2; ++s) {
-      servers_[s] = patient("127.0.0.1:0");
+      servers_.push_back(patient("127.0.0.1:0"));
       addresses_.push_back(servers_[s]->address());
     }
+  }
+
+  /// Returns its number.
+  size_t join_another() {
+    servers_.push_back(patient("127.0.0.1:0"));
+    addresses_.push_back(servers_.back()->address());
+    chains_->join(addresses_.back());
+    return servers_.size() - 1;
   }
 
   /// A round waits for members that have not heard yet where its server is.
@@ -34,12 +42,18 @@ class StoreCopies : public StoreTest {
 
   StoreChainsOptions chains_options() {
     const StoreChainsOptions::Shard shard{.layout = layout_of(kCopiedFloats), .description = "plain"};
-    return {.addresses = addresses_,
+    return {.addresses = {addresses_[0], addresses_[1]},
+            .joined = joined_,
             .security = {},
             .job = "job",
             .shards = {shard, shard},
             .generations_before = 1000 * ++coordinators_,
             .moved = [this](size_t of, const StoreHead& head) { moved(of, head); },
+            .joined_changed =
+                [this](const std::vector<std::string>& joined) {
+                  const std::lock_guard lock(mutex_);
+                  joined_ = joined;
+                },
             .failed = {},
             .say = chain_log_.say(),
             .patience_seconds = 10,
@@ -49,12 +63,14 @@ class StoreCopies : public StoreTest {
   /// A client of one of the two shards, which is told where it is.
   StoreClient& client(size_t shard, uint32_t member) {
     const std::lock_guard lock(mutex_);
-    StoreClientOptions options = client_options(*servers_[shard], member);
-    options.address = heads_[shard].address;
-    options.generation = heads_[shard].generation;
-    options.shard = static_cast<uint32_t>(shard + 1);
-    options.shared_memory = shares_memory_;
-    clients_.push_back({shard, std::make_unique<StoreClient>(options)});
+    clients_.push_back(
+        {shard, std::make_unique<StoreClient>(StoreClientOptions{.address = heads_[shard].address,
+                                                                 .job = "job",
+                                                                 .member = member,
+                                                                 .shared_memory = shares_memory_,
+                                                                 .patience_seconds = 20,
+                                                                 .shard = static_cast<uint32_t>(shard + 1),
+                                                                 .generation = heads_[shard].generation})});
     StoreClient& made = *clients_.back().client;
     made.attach();
     return made;
@@ -83,6 +99,35 @@ class StoreCopies : public StoreTest {
     int count = 0;
     for (size_t at = all.find(sentence); at != std::string::npos; at = all.find(sentence, at + 1)) ++count;
     return count;
+  }
+
+  static void wait_until(const std::function<bool()>& condition, const char* what) {
+    bool met = condition();
+    for (int i = 0; i < 6000 && !met; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      met = condition();
+    }
+    ASSERT_TRUE(met) << what;
+  }
+  /// Of the two shards; a server that is being filled has one, too.
+  size_t copies_on(size_t server) const {
+    constexpr size_t kArenas = 2;
+    return servers_[server] ? servers_[server]->memory().arenas / (kArenas * kCopiedFloats * sizeof(float))
+                            : 0;
+  }
+  /// Nothing is being moved, and no server has two copies more than another.
+  bool even() const {
+    size_t all = 0;
+    size_t least = 4;
+    size_t most = 0;
+    for (size_t s = 0; s < servers_.size(); ++s) {
+      if (!servers_[s]) continue;
+      const size_t copies = copies_on(s);
+      all += copies;
+      least = std::min(least, copies);
+      most = std::max(most, copies);
+    }
+    return all == 4 && most <= least + 1;
   }
 
   static StoreReport push(StoreClient& client, int64_t work) {
@@ -114,12 +159,13 @@ class StoreCopies : public StoreTest {
     size_t shard;
     std::unique_ptr<StoreClient> client;
   };
-  std::array<std::unique_ptr<StoreServer>, 2> servers_;
+  std::vector<std::unique_ptr<StoreServer>> servers_;
   std::vector<std::string> addresses_;
   SentenceLog chain_log_;
   int64_t coordinators_ = 0;
   std::mutex mutex_;
   std::vector<StoreHead> heads_;
+  std::vector<std::string> joined_;  ///< as the next coordinator is to know them
   std::vector<Known> clients_;
   std::unique_ptr<StoreChains> chains_;
   bool shares_memory_ = false;
@@ -218,6 +264,103 @@ TEST_F(StoreCopies, AServerThatReturnsIsFilledWhileOthersPush) {
   EXPECT_EQ(chains_->failure(), std::nullopt);
 }
 
+TEST_F(StoreCopies, AServerThatReturnsIsTheHeadAgain) {
+  begin();
+  StoreClient& worker = client(0, 1);
+  push(worker, 1);
+  kill(0);
+  push(worker, 2);
+  EXPECT_TRUE(chain_log_.hears("what parameter server 0 holds is served by " + addresses_[1]));
+  restart(0);
+  EXPECT_TRUE(chain_log_.hears("what parameter server 0 holds is served by " + addresses_[0])) << log_.all();
+  for (int64_t work = 1; work <= 5; ++work) EXPECT_TRUE(push(worker, work).finite);
+  kill(1);
+  push(worker, 5);
+  expect_everywhere(worker, 5);
+}
+
+/// Each server in turn is replaced by one that joins, while others push to both shards.
+TEST_F(StoreCopies, AServerThatJoinsIsFilledAndTakesAPlace) {
+  begin();
+  std::array<std::atomic<int64_t>, 2> pushed{};
+  std::atomic<bool> over{false};
+  std::array<StoreClient*, 2> workers{&client(0, 1), &client(1, 2)};
+  std::array<std::thread, 2> pushing;
+  for (size_t w = 0; w < 2; ++w)
+    pushing[w] = std::thread([&, w] {
+      while (!over) push(*workers[w], ++pushed[w]);
+    });
+  for (size_t lost = 0; lost < 3; ++lost) {
+    const size_t joined = join_another();
+    wait_until([&] { return even() && copies_on(joined) > 0; }, "a place for the server that has joined");
+    const int copied = count("has 2 copies") + static_cast<int>(copies_on(lost));
+    kill(lost);
+    wait_until([&] { return count("has 2 copies") >= copied; }, "copies on the servers that are left");
+  }
+  over = true;
+  for (std::thread& thread : pushing) thread.join();
+  for (size_t w = 0; w < 2; ++w) {
+    EXPECT_EQ(push(*workers[w], pushed[w]).lost_updates, 0);
+    expect_everywhere(*workers[w], static_cast<float>(pushed[w]));
+  }
+  EXPECT_EQ(chains_->failure(), std::nullopt);
+}
+
+TEST_F(StoreCopies, AServerForgetsACopyThatHasMoved) {
+  begin();
+  push(client(0, 1), 1);
+  join_another();
+  EXPECT_TRUE(log_.hears("its copy of shard 1 is on another server now")) << chain_log_.all();
+  const size_t floats = 2 * kCopiedFloats * sizeof(float);
+  EXPECT_EQ(servers_[0]->memory().arenas, floats);
+  EXPECT_EQ(servers_[1]->memory().arenas, 2 * floats);
+  EXPECT_EQ(servers_[2]->memory().arenas, floats);
+}
+
+/// The next coordinator asks those that have joined, and begins without a server that is no more.
+TEST_F(StoreCopies, TheNextCoordinatorKnowsWhoHasJoined) {
+  begin();
+  const size_t joined = join_another();
+  EXPECT_TRUE(log_.hears(addresses_[joined] + " holds a copy of shard"));
+  chains_.reset();
+  clients_.clear();
+  ASSERT_EQ(joined_, (std::vector<std::string>{addresses_[joined]}));
+  kill(0);
+  begin();
+  StoreClient& worker = client(0, 1);
+  EXPECT_TRUE(push(worker, 1).finite);
+  kill(1);
+  push(worker, 2);
+  expect_everywhere(worker, 2);
+}
+
+TEST_F(StoreCopies, AServerJoinsOnceUnderOneAddress) {
+  begin();
+  chains_->join(addresses_[1]);
+  const test::Relay relay(addresses_[0]);
+  chains_->join(relay.address());
+  EXPECT_TRUE(chain_log_.hears("the parameter server " + relay.address() +
+                               " is left out: it has another address here"));
+  EXPECT_FALSE(test::says(chain_log_.all(), addresses_[1] + " has joined"));
+  EXPECT_TRUE(push(client(0, 1), 1).finite);
+  EXPECT_EQ(chains_->failure(), std::nullopt);
+}
+
+TEST_F(StoreCopies, AServerOfAnotherJobCannotJoin) {
+  begin();
+  const std::unique_ptr<StoreServer> other = serve();
+  const std::unique_ptr<StoreClient> of_another_job = [&] {
+    StoreClientOptions options = client_options(*other, 1);
+    options.job = "another job";
+    return std::make_unique<StoreClient>(options);
+  }();
+  of_another_job->create(layout_of(64), "plain");
+  chains_->join(other->address());
+  EXPECT_TRUE(chain_log_.hears("the parameter server " + other->address() + " is left out"));
+  EXPECT_TRUE(push(client(0, 1), 1).finite);
+  EXPECT_EQ(chains_->failure(), std::nullopt);
+}
+
 TEST_F(StoreCopies, AServerLeavesWhenAnotherHasWhatItHas) {
   begin();
   StoreClient& worker = client(0, 1);
@@ -236,8 +379,8 @@ TEST_F(StoreCopies, AServerLeavesWhenAnotherHasWhatItHas) {
   EXPECT_FALSE(servers_[0]->leave(std::chrono::seconds(20))) << "nobody asks for it any more";
 }
 
-/// A round that was still open when its server's chain changed is given up, and both learn it: they try again, as a
-/// coordinator would have them do.
+/// A round that was still open when its server's chain changed is given up, and both learn it: they try
+/// again, as a coordinator would have them do.
 TEST_F(StoreCopies, ARoundOfTwoMembersIsAppliedOnceWhateverDies) {
   begin();
   std::array<StoreClient*, 2> workers{&client(1, 1), &client(1, 2)};

@@ -27,6 +27,34 @@ constexpr const char* kFaults =
     "done\n"
     "wait $job; code=$?; echo $fault >$1.faults; exit $code\n";
 
+/// Trains $1 with the strategy $2 on two servers and two workers. A third server joins in the middle; when a
+/// copy has moved to it, the first one is killed. The training ends 100 steps after the third one has become
+/// a head.
+constexpr const char* kJoins =
+    "export TELAR_TOKEN=a-token-of-a-test; rm -f *.address *.log; run=$1\n"
+    "trap 'kill -KILL $(jobs -p) 2>/dev/null' EXIT\n"
+    "until_there() { until \"$@\"; do kill -0 $job || exit 99; sleep 0.05; done; }\n"
+    "serve() { exec $TELAR serve --listen 127.0.0.1:0 --address-file $1.address \"${@:2}\" >$1.log 2>&1; }\n"
+    "job=$$\n"
+    "serve one & one=$!\n"
+    "serve two & two=$!\n"
+    "until_there test -s one.address -a -s two.address\n"
+    "$TELAR train small.yaml --output $1 --coordinate 127.0.0.1:0 --set \"strategy={name: $2, workers: 2, "
+    "threads: 1, placement: partitioned, servers: 2, server_addresses: [$(cat one.address), $(cat two.address)]}\" "
+    "--set training.epochs=1000000 >$1.out 2>$1.err & job=$!\n"
+    "until_there grep -sq 'work --join' $1.out\n"
+    "at=$(sed -n 's/.*work --join //p' $1.out)\n"
+    "for worker in 1 2; do $TELAR work --join $at >worker-$worker.log 2>&1 & done\n"
+    "until_there grep -sq '\"step\": *100' $1/metrics.jsonl\n"
+    "serve three --join $at & three=$!\n"
+    "until_there grep -q 'is on another server now' one.log two.log\n"
+    "kill -KILL $one\n"
+    "until_there grep -q \"is served by $(cat three.address) now\" $1/logs/events.log\n"
+    "steps=$(wc -l <$1/metrics.jsonl)\n"
+    "until_there eval '[ $(wc -l <$run/metrics.jsonl) -gt $((steps + 100)) ]'\n"
+    "kill $job\n"
+    "wait $job\n";
+
 class ServerCopies : public testing::Test {
  protected:
   void SetUp() override {
@@ -38,16 +66,39 @@ class ServerCopies : public testing::Test {
                "strategy: {name: sync_ps, workers: 2, threads: 1, placement: partitioned}\n"
                "output: {tensorboard: false, checkpoint_epochs: 0}\n");
     write_text(folder_ / "faults.sh", kFaults);
+    write_text(folder_ / "joins.sh", kJoins);
   }
 
   /// Two servers have copies by default; a single one has a second process for its copy.
-  int train(const std::string& run, const std::string& strategy, int faults, int servers = 2) const {
+  int train(const std::string& run, const std::string& strategy, int faults, int servers = 2,
+            size_t epochs = 24) const {
     const std::string setting =
-        servers == 1 ? "strategy.server_replicas=2" : fmt::format("strategy.servers={}", servers);
+        servers == 1 ? "strategy.server_replicas=2"
+                     : fmt::format("strategy.servers={} --set training.epochs={}", servers, epochs);
     const std::string line = "cd '" + folder_.path().string() + "' && TELAR='" + telar_program() +
                              "' timeout 200 bash faults.sh " + run + " " + strategy + " " +
-                             std::to_string(faults) + " " + setting + " " + std::to_string(servers);
+                             std::to_string(faults) + " '" + setting + "' " + std::to_string(servers);
     return WEXITSTATUS(std::system(line.c_str()));  // NOLINT(concurrency-mt-unsafe): one thread
+  }
+
+  std::string text(const std::string& file) const { return read_text(folder_ / file); }
+
+  int join(const std::string& run, const std::string& strategy) const {
+    const std::string line = "cd '" + folder_.path().string() + "' && TELAR='" + telar_program() +
+                             "' timeout 200 bash joins.sh " + run + " " + strategy;
+    return WEXITSTATUS(std::system(line.c_str()));  // NOLINT(concurrency-mt-unsafe): one thread
+  }
+
+  void expect_equal_losses(const std::string& run, const std::string& quiet) const {
+    const std::vector<double> expected = this->losses(quiet);
+    const std::vector<double> losses = this->losses(run);
+    ASSERT_LE(losses.size(), expected.size());
+    for (size_t i = 0; i < losses.size(); ++i)
+      ASSERT_NEAR(losses[i], expected[i], 1e-6 * expected[i]) << "step " << i + 1;
+  }
+  void expect_nothing_lost(const std::string& run, int servers = 2) const {
+    const auto lost = nlohmann::json::parse(text(run + "/summary.json")).at("losses").at("lost_updates");
+    EXPECT_EQ(lost, std::vector<int>(static_cast<size_t>(servers), 0));
   }
 
   std::vector<double> losses(const std::string& run) const {
@@ -59,7 +110,6 @@ class ServerCopies : public testing::Test {
     }
     return losses;
   }
-  std::string text(const std::string& file) const { return read_text(folder_ / file); }
 
   TempFolder folder_;
 };
@@ -68,20 +118,56 @@ TEST_F(ServerCopies, ASynchronousRunWhoseServersAreKilledAndStoppedIsTheQuietOne
   ASSERT_EQ(train("quiet", "sync_ps", 0), 0) << text("quiet.err");
   ASSERT_EQ(train("storm", "sync_ps", 4), 0) << text("storm.err") << text("storm.out");
   EXPECT_GE(std::stoi(text("storm.faults")), 3) << text("storm.out");
-  const std::vector<double> expected = losses("quiet");
-  const std::vector<double> losses = this->losses("storm");
-  ASSERT_EQ(losses.size(), expected.size());
-  for (size_t i = 0; i < losses.size(); ++i)
-    ASSERT_NEAR(losses[i], expected[i], 1e-6 * expected[i]) << "step " << i + 1;
-  const auto lost = nlohmann::json::parse(text("storm/summary.json")).at("losses").at("lost_updates");
-  EXPECT_EQ(lost, (std::vector<int>{0, 0}));
+  EXPECT_EQ(losses("storm").size(), losses("quiet").size());
+  expect_equal_losses("storm", "quiet");
+  expect_nothing_lost("storm");
+}
+
+/// The server that has joined is then the head of what the killed one held.
+TEST_F(ServerCopies, AServerJoinsAndTakesThePlaceOfOneThatIsKilled) {
+  for (const std::string strategy : {"sync_ps", "downpour"}) {
+    ASSERT_EQ(join(strategy, strategy), 143)
+        << text(strategy + ".err") << text(strategy + ".out") << text("three.log");
+    expect_nothing_lost(strategy);
+    const std::string events = text(strategy + "/logs/events.log");
+    const std::string address = text("three.address").substr(0, text("three.address").find('\n'));
+    EXPECT_TRUE(says(events, "the parameter server " + address + " has joined"));
+    EXPECT_TRUE(says(events, "is served by " + address + " now"));
+    EXPECT_TRUE(says(text(strategy + "/joined_servers"), address));
+  }
+  const size_t epochs = losses("sync_ps").size() / 100 + 1;
+  ASSERT_EQ(train("quiet", "sync_ps", 0, 2, epochs), 0) << text("quiet.err");
+  expect_equal_losses("sync_ps", "quiet");
+}
+
+TEST_F(ServerCopies, AServerJoinsUnderItsHostAndOnlyWhereThereAreCopies) {
+  const CommandResult nowhere =
+      telar_in(folder_.path(), "serve --listen 0.0.0.0:0 --insecure-network --join 127.0.0.1:1");
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_TRUE(says(nowhere.err, "tells the coordinator its address, so --listen names its host"));
+  write_text(folder_ / "refused.sh",
+             "export TELAR_TOKEN=a-token-of-a-test\n"
+             "$TELAR train small.yaml --output one --coordinate 127.0.0.1:0 --set "
+             "\"strategy={name: downpour, server_replicas: 1, server_addresses: [$1]}\" >one.out & job=$!\n"
+             "until grep -sq 'work --join' one.out; do kill -0 $job || exit 99; sleep 0.05; done\n"
+             "timeout 60 $TELAR serve --join $(sed -n 's/.*work --join //p' one.out) 2>refused.err; code=$?\n"
+             "kill $job; wait $job; exit $code\n");
+  write_text(folder_ / "host.sh",
+             "export TELAR_TOKEN=a-token-of-a-test\n"
+             "$TELAR serve --address-file one.address >one.log & server=$!\n"
+             "until [ -s one.address ]; do kill -0 $server || exit 99; sleep 0.05; done\n"
+             "bash refused.sh $(cat one.address); code=$?\n"
+             "kill $server; wait $server; exit $code\n");
+  const std::string line =
+      "cd '" + folder_.path().string() + "' && TELAR='" + telar_program() + "' timeout 100 bash host.sh";
+  EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 2);  // NOLINT(concurrency-mt-unsafe): one thread
+  EXPECT_TRUE(says(text("refused.err"), "those of this run have no copies (strategy.server_replicas)"));
 }
 
 TEST_F(ServerCopies, ASingleServerHasASecondProcessForItsCopy) {
   ASSERT_EQ(train("single", "async_sgd", 2, 1), 0) << text("single.err") << text("single.out");
   EXPECT_EQ(std::stoi(text("single.faults")), 2) << text("single.out");
-  const auto lost = nlohmann::json::parse(text("single/summary.json")).at("losses").at("lost_updates");
-  EXPECT_EQ(lost, (std::vector<int>{0}));
+  expect_nothing_lost("single", 1);
 }
 
 TEST_F(ServerCopies, AreOnOtherServersAndWithoutSnapshots) {

@@ -69,6 +69,7 @@ class Coordinator::Impl {
   void arrived(Connection& connection);
   void heard(Connection& connection);
   void hello(Connection& connection, const members::Hello& hello);
+  void server_joins(Connection& connection, const std::string& address);
   void handle_request(Connection& connection, const members::Request& request);
   /// Removes a member that has left or is lost: `how` is "left" or "is lost: …". Returns the number of parts
   /// that it leaves to others.
@@ -238,7 +239,21 @@ void Coordinator::Impl::heard(Connection& connection) {
   connection.read();
 }
 
+void Coordinator::Impl::server_joins(Connection& connection, const std::string& address) {
+  try {
+    Address::parse(address);
+    if (!options_.server_joins)
+      throw user_error(
+          "no parameter server can join, because those of this run have no copies (strategy.server_replicas)");
+    options_.server_joins(address);
+    connection.finish(grpc::Status::OK, Clock::now());
+  } catch (const Error& error) {
+    refuse(connection, {grpc::StatusCode::FAILED_PRECONDITION, printable(error.what(), kLongestFailure)});
+  }
+}
+
 void Coordinator::Impl::hello(Connection& connection, const members::Hello& hello) {
+  if (!hello.server().empty()) return server_joins(connection, hello.server());
   if (!hello.job().empty() && hello.job() != options_.job)
     return refuse(connection,
                   {grpc::StatusCode::FAILED_PRECONDITION,

@@ -42,6 +42,9 @@ struct CoordinatorOptions {
   /// The numbers of pieces of work begin behind it. A coordinator that may meet the workers of an earlier one
   /// chooses it at random, below 2^39: a late push of theirs is then no work of its own.
   int64_t works_before = 0;
+  /// A parameter server with this address joins; throws Error (user) if it must not. Called by the
+  /// coordinator's thread: it must not wait. Empty: the blocks of the servers have no copies.
+  std::function<void(const std::string& address)> server_joins;
   /// gets messages about members that join, leave, are lost or refused; from any thread; may be empty.
   /// Members wait for it: it must not wait for a reader (ServiceLog).
   std::function<void(const std::string&)> say;

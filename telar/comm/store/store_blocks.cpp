@@ -58,6 +58,12 @@ struct StoreBlocks::Block {
   std::deque<SharedFrame> kept;          ///< of `chain`, in the order of updates
   std::map<ChainedBlock::Ticket, std::shared_ptr<StoreCopying>> copying;
   ChainedBlock::Ticket last_ticket = 0;
+  /// A copy that arrives, of all arenas: the block is the old one until it is complete.
+  struct Arriving {
+    Buffer floats;
+    std::unique_ptr<StoreAccount::Entry> bytes;
+    std::vector<StoreSegment> segments;
+  } arriving;
 
   const StoreWorks& applied() const { return chain ? chain->works() : works; }
   bool has(size_t begin, size_t end, int64_t work) const {
@@ -431,7 +437,10 @@ void StoreBlocks::chain_as(StoreServerId own) {
 void StoreBlocks::configure(const StoreChain& chain) {
   for (const auto& block : blocks_) {
     const std::lock_guard lock(block->mutex);
-    if (chain.generation > block->chain->chain().generation) block->predecessor = block->successor = nullptr;
+    if (chain.generation > block->chain->chain().generation) {
+      block->predecessor = block->successor = nullptr;
+      block->arriving = {};
+    }
     block->chain->configure(chain);
     perform(*block, {});
   }
@@ -498,16 +507,12 @@ void StoreBlocks::receive(const Frame& frame, int64_t generation, const std::sha
                                  .end = header.end,
                                  .work = static_cast<int64_t>(header.number)};
       break;
-    case FrameKind::fill:
-      if (!block.chain->whole())
-        frame.payload.copy_to(std::as_writable_bytes(
-            arena_floats(header.arena).subspan(header.begin, header.end - header.begin)));
-      return;
+    case FrameKind::fill: return take_fill(block, frame);
     case FrameKind::filled: {
       StoreBlockState state = decode_block_state(frame.payload);
       if (!segments_fit(header.begin / kBlockFloats, state.segments))
         throw user_error("the segments of floats {} to {} are wrong", header.begin, header.end);
-      if (!block.chain->whole()) block.segments = std::move(state.segments);
+      block.arriving.segments = std::move(state.segments);
       message.body = ChainCopy{.sequence = sequence, .works = std::move(state.works)};
       break;
     }
@@ -516,6 +521,33 @@ void StoreBlocks::receive(const Frame& frame, int64_t generation, const std::sha
   }
   block.chain->receive(message);
   perform(block, values);
+  if (header.kind == FrameKind::filled) block.arriving = {};
+}
+
+void StoreBlocks::take_fill(Block& block, const Frame& frame) {
+  const FrameHeader& header = frame.header;
+  if (header.begin != block.from || header.end != block.to)
+    throw user_error("a copy of floats {} to {}, which are no block", header.begin, header.end);
+  if (!block.chain->awaits_copy()) return;
+  const size_t count = block.to - block.from;
+  if (block.arriving.floats.size() == 0) {
+    block.arriving.floats = Buffer(arenas_.size() * count * sizeof(float));
+    block.arriving.bytes = std::make_unique<StoreAccount::Entry>(account_, block.arriving.floats.size());
+  }
+  frame.payload.copy_to(
+      std::as_writable_bytes(block.arriving.floats.as<float>().subspan(header.arena * count, count)));
+}
+
+/// What has arrived takes the place of what the block has.
+void StoreBlocks::install(Block& block) {
+  const size_t count = block.to - block.from;
+  if (block.arriving.floats.size() == 0)
+    throw user_error("the end of a copy of floats {} to {} without a copy", block.from, block.to);
+  for (size_t arena = 0; arena < arenas_.size(); ++arena)
+    std::ranges::copy(block.arriving.floats.as<float>().subspan(arena * count, count),
+                      arena_floats(arena).begin() + static_cast<ptrdiff_t>(block.from));
+  block.segments = std::move(block.arriving.segments);
+  drop_sums(block);
 }
 
 /// Carries out what the chain has decided. `values` are those of the update, if there is one. Returns whether
@@ -538,7 +570,7 @@ bool StoreBlocks::perform(Block& block, const Values& values) {
       copying->over = answered = true;
       copying->held = answer->applied;
     } else if (std::holds_alternative<ChainedBlock::Install>(action)) {
-      drop_sums(block);
+      install(block);
     }
   }
   for (; block.kept.size() > block.chain->kept(); block.kept.pop_front())

@@ -193,6 +193,8 @@ class StoreBlocks {
   bool perform(Block& block, const Values& values);
   void send(Block& block, const ChainMessage& message);
   void send_copy(Block& block, const ChainCopy& copy);
+  void take_fill(Block& block, const Frame& frame);
+  void install(Block& block);
   void drop_sums(Block& block);
   void keep_values(Block& block, const ChainUpdate& update, const Values& values);
   bool segments_fit(size_t block, const std::vector<StoreSegment>& segments) const;

@@ -43,7 +43,8 @@ ConfiguredChain chain_of(const store::Chain& message) {
   constexpr int kMostServers = 16;
   ConfiguredChain chain{.chain = {.generation = message.generation(),
                                   .servers = {message.servers().begin(), message.servers().end()},
-                                  .joins_since = message.joins_since()},
+                                  .joins_since = message.joins_since(),
+                                  .ordered_since = message.ordered_since()},
                         .founded = message.founded(),
                         .addresses = {message.addresses().begin(), message.addresses().end()}};
   std::vector<StoreServerId> sorted = chain.chain.servers;
@@ -51,7 +52,8 @@ ConfiguredChain chain_of(const store::Chain& message) {
   if (message.servers_size() < 1 || message.servers_size() > kMostServers ||
       message.servers_size() != message.addresses_size() || message.founded() < 1 ||
       message.generation() < message.founded() || message.joins_since() < 0 ||
-      message.joins_since() > message.generation() || std::ranges::adjacent_find(sorted) != sorted.end())
+      message.joins_since() > message.generation() || message.ordered_since() < 0 ||
+      message.ordered_since() > message.generation() || std::ranges::adjacent_find(sorted) != sorted.end())
     throw user_error(
         "the chain of shard {} with {} servers and {} addresses, of generation {}, is not possible",
         message.shard(), message.servers_size(), message.addresses_size(), message.generation());

@@ -19,8 +19,9 @@ void ChainedBlock::configure(const StoreChain& chain) {
     const bool in = place() < chain.servers.size();
     // Who joins in a generation of which this server has not heard starts from nothing.
     if (!in || (is_tail() && chain.joins_since > before)) forget();
+    reordered_ = whole_ && place() > 0 && (reordered_ || chain.ordered_since > before);
     if (!serves()) refuse_waiting();
-    if (whole_ && is_tail()) hold(sequence_);
+    if (!awaits_copy() && is_tail()) hold(sequence_);
     for (const ChainMessage& message : std::exchange(early_, {})) receive(message);
   }
   actions_.emplace_back(Report{.generation = chain_.generation, .whole = whole_});
@@ -30,7 +31,7 @@ void ChainedBlock::configure(const StoreChain& chain) {
 void ChainedBlock::connected() {
   const size_t own = place();
   if (own == 0 || own == chain_.servers.size()) return;
-  send(chain_.servers[own - 1], ChainHello{.whole = whole_, .sequence = sequence_, .held = held_});
+  send(chain_.servers[own - 1], ChainHello{.whole = !awaits_copy(), .sequence = sequence_, .held = held_});
 }
 
 void ChainedBlock::receive(const ChainMessage& message) {
@@ -105,6 +106,7 @@ void ChainedBlock::hold(int64_t sequence) {
 
 void ChainedBlock::take(const ChainHello& hello) {
   sending_ = true;
+  if (awaits_copy()) return;  // which then goes on to the successor
   const StoreServerId successor = chain_.servers[place() + 1];
   if (!hello.whole) {
     send(successor, ChainCopy{.sequence = sequence_, .works = works_});
@@ -116,18 +118,22 @@ void ChainedBlock::take(const ChainHello& hello) {
 }
 
 void ChainedBlock::take(const ChainCopy& copy) {
-  if (whole_) return;  // this server has said hello twice
+  if (!awaits_copy()) return;  // this server has said hello twice
   whole_ = true;
+  reordered_ = false;
   sequence_ = copy.sequence;
+  held_ = 0;
   works_ = copy.works;
+  pending_.clear();
   actions_.emplace_back(Install{});
   actions_.emplace_back(Report{.generation = chain_.generation, .whole = true});
-  hold(sequence_);
+  if (is_tail()) return hold(sequence_);
+  if (sending_) send(chain_.servers[place() + 1], copy);
 }
 
 void ChainedBlock::take(const ChainUpdate& update) {
   if (update.sequence <= sequence_) return;  // sent again, because this server had not said that it has it
-  if (!whole_ || update.sequence != sequence_ + 1)
+  if (awaits_copy() || update.sequence != sequence_ + 1)
     throw user_error("update {} of a block came after update {}", update.sequence, sequence_);
   apply(update);
   if (is_tail()) hold(sequence_);

@@ -22,6 +22,8 @@ struct StoreChain {
   std::vector<StoreServerId> servers;
   /// The generation since which the last server is being filled; 0: all servers have a whole copy.
   int64_t joins_since = 0;
+  /// The last generation that has put them in another order; 0: none.
+  int64_t ordered_since = 0;
 };
 
 /// A chain as the coordinator describes it to its servers.
@@ -51,11 +53,11 @@ struct ChainUpdate {
 
 /// From the successor: what it has.
 struct ChainHello {
-  bool whole = false;
+  bool whole = false;    ///< false: it needs a copy
   int64_t sequence = 0;  ///< of its last update
   int64_t held = 0;      ///< up to here, it and all behind it have the updates
 };
-/// To the successor that has nothing: sent with the block's values and versions.
+/// To the successor that needs it: sent with the block's values and versions.
 struct ChainCopy {
   int64_t sequence = 0;  ///< of the last update in it
   StoreWorks works;
@@ -80,6 +82,10 @@ struct ChainMessage {
 /// Every message names the generation of the chain. A server takes only messages of its own; those of a later
 /// one wait until it has heard of it, those of an earlier one are dropped. So a server that was given up
 /// answers nothing any more, because no successor answers it.
+///
+/// A chain may be put in another order. The new head's updates are then the order, and a server behind it may
+/// have others, which were not answered: it gets a copy of the block. Until that is there, it keeps what it
+/// has, which includes all that was answered, because it confirms nothing meanwhile.
 class ChainedBlock {
  public:
   using Ticket = uint64_t;  ///< a push that waits for its answer, numbered by the caller
@@ -128,6 +134,8 @@ class ChainedBlock {
   bool passes_on() const { return !is_tail(); }
   /// How many of the last updates may still be asked for by the server behind this one.
   size_t kept() const { return pending_.size(); }
+  /// Whether a copy from the predecessor takes the place of what this server has.
+  bool awaits_copy() const { return !whole_ || reordered_; }
   const StoreWorks& works() const { return works_; }
 
  private:
@@ -152,6 +160,7 @@ class ChainedBlock {
   StoreServerId own_;
   StoreChain chain_;
   bool whole_ = false;
+  bool reordered_ = false;           ///< since its last copy: its updates may not be its predecessor's
   int64_t sequence_ = 0;             ///< of the last update
   int64_t held_ = 0;                 ///< up to here, this server and all behind it have the updates
   StoreWorks works_;                 ///< of the updates

@@ -5,22 +5,23 @@
 namespace telar {
 
 void ChainKeeper::found(StoreServerId server) {
-  present_.insert(server);
   given_up_.erase(server);
   change({server}, 0);
   settle();
 }
 
+void ChainKeeper::place(std::vector<StoreServerId> servers) {
+  placed_ = std::move(servers);
+  settle();
+}
+
 void ChainKeeper::arrived(StoreServerId server) {
-  present_.insert(server);
   given_up_.erase(server);
-  if (std::ranges::find(chain_.servers, server) != chain_.servers.end())
-    actions_.emplace_back(Configure{.to = server, .chain = chain_});
+  if (holds(server)) actions_.emplace_back(Configure{.to = server, .chain = chain_});
   settle();
 }
 
 void ChainKeeper::given_up(StoreServerId server) {
-  present_.erase(server);
   given_up_.insert(server);
   settle();
 }
@@ -32,7 +33,8 @@ void ChainKeeper::reported(StoreServerId server, const ChainedBlock::Report& rep
   settle();
 }
 
-/// Leaves out those who were given up, if somebody else has a whole copy, and fills one server at a time.
+/// Leaves out those who were given up, if somebody else has a whole copy, fills one server at a time, and
+/// then leaves out those who have no place.
 void ChainKeeper::settle() {
   if (chain_.servers.empty()) return;
   std::vector<StoreServerId> kept = chain_.servers;
@@ -40,18 +42,27 @@ void ChainKeeper::settle() {
   const bool whole = !kept.empty() && !joins(kept.front());
   const bool still_joins = whole && joins(kept.back());
   if (whole && kept.size() < chain_.servers.size()) change(kept, still_joins ? chain_.joins_since : 0);
-  if (chain_.joins_since > 0 || chain_.servers.size() >= copies_) return;
-  for (const StoreServerId server : present_) {
-    if (std::ranges::find(chain_.servers, server) != chain_.servers.end()) continue;
+  if (chain_.joins_since > 0 || placed_.empty() || placed_ == chain_.servers) return;
+  bool missing = false;
+  for (const StoreServerId server : placed_) {
+    if (holds(server)) continue;
+    missing = true;
+    if (given_up_.contains(server)) continue;
     std::vector<StoreServerId> longer = chain_.servers;
     longer.push_back(server);
-    change(std::move(longer), chain_.generation + 1);
-    return;
+    return change(std::move(longer), chain_.generation + 1);
   }
+  if (!missing) change(placed_, 0);
 }
 
 void ChainKeeper::change(std::vector<StoreServerId> servers, int64_t joins_since) {
-  chain_ = {.generation = chain_.generation + 1, .servers = std::move(servers), .joins_since = joins_since};
+  const auto place = [this](StoreServerId server) { return std::ranges::find(chain_.servers, server); };
+  const bool ordered = std::ranges::is_sorted(servers, {}, place);
+  const int64_t generation = chain_.generation + 1;
+  chain_ = {.generation = generation,
+            .servers = std::move(servers),
+            .joins_since = joins_since,
+            .ordered_since = ordered ? chain_.ordered_since : generation};
   actions_.emplace_back(Record{chain_});
   for (const StoreServerId server : chain_.servers)
     actions_.emplace_back(Configure{.to = server, .chain = chain_});

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstddef>
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <variant>
@@ -15,7 +15,8 @@ namespace telar {
 ///
 /// The record is the chain itself. It is stored before a server hears of it, so a coordinator that continues
 /// from the last record knows every generation that a server can know, and who has a whole copy. No
-/// generation is without a server that has one: if the only one is given up, it is waited for.
+/// generation is without a server that has one: if the only one is given up, it is waited for. A server whose
+/// place another one is to take is left out when the other one is filled.
 class ChainKeeper {
  public:
   struct Record {  ///< to be stored durably before the next action
@@ -27,12 +28,14 @@ class ChainKeeper {
   };
   using Action = std::variant<Record, Configure>;
 
-  /// `copies`: of the block, as long as there are as many servers. `recorded`: the last record, or none.
-  explicit ChainKeeper(size_t copies, StoreChain recorded = {})
-      : copies_(copies), chain_(std::move(recorded)) {}
+  /// `recorded`: the last record, or none.
+  explicit ChainKeeper(StoreChain recorded = {}) : chain_(std::move(recorded)) {}
 
   /// This server alone has the block: at the start, or from a snapshot when all copies are lost.
   void found(StoreServerId server);
+  /// These servers are to have the copies, the first one as the head. Nobody is left out for it while one of
+  /// them is given up.
+  void place(std::vector<StoreServerId> servers);
   /// The server has connected, also again.
   void arrived(StoreServerId server);
   /// The server is silent or gone. It may come back.
@@ -43,13 +46,15 @@ class ChainKeeper {
   const StoreChain& chain() const { return chain_; }
 
  private:
+  bool holds(StoreServerId server) const {
+    return std::ranges::find(chain_.servers, server) != chain_.servers.end();
+  }
   bool joins(StoreServerId server) const { return chain_.joins_since > 0 && chain_.servers.back() == server; }
   void settle();
   void change(std::vector<StoreServerId> servers, int64_t joins_since);
 
-  size_t copies_;
   StoreChain chain_;
-  std::set<StoreServerId> present_;
+  std::vector<StoreServerId> placed_;  ///< of the last place()
   std::set<StoreServerId> given_up_;
   std::vector<Action> actions_;
 };

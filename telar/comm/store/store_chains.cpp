@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
@@ -13,6 +14,7 @@
 #include "telar/comm/store/store.grpc.pb.h"
 #include "telar/comm/store/store_calls.h"
 #include "telar/comm/store/store_chain_keeper.h"
+#include "telar/comm/store/store_placement.h"
 
 namespace telar {
 namespace {
@@ -28,6 +30,10 @@ constexpr auto kAnswersWithin = 700ms;
 constexpr auto kSilence = 1400ms;
 /// For a server that was just filled to say so.
 constexpr auto kLastWord = 1000ms;
+/// Until a server that has joined is asked no more. It asks itself to join when it is not asked.
+constexpr auto kForgotten = 60s;
+/// At the start, for a server in whose place one that has joined can hold a shard.
+constexpr auto kFirstWord = 5s;
 constexpr auto kChainTick = 50ms;
 constexpr int kLargestWord = 64 << 20;
 
@@ -36,34 +42,36 @@ constexpr int kLargestWord = 64 << 20;
 class StoreChains::Impl {
  public:
   explicit Impl(StoreChainsOptions options) : options_(std::move(options)) {
-    const size_t servers = options_.addresses.size();
     for (size_t s = 0; s < options_.shards.size(); ++s)
-      keepers_.emplace_back(options_.copies, StoreChain{.generation = options_.generations_before});
+      keepers_.emplace_back(StoreChain{.generation = options_.generations_before});
     founded_.resize(keepers_.size());
-    for (const std::string& address : options_.addresses) {
-      servers_.emplace_back();
-      servers_.back().stub =
-          store::ParameterStore::NewStub(secure_channel(address, options_.security, kLargestWord));
+    {
+      const std::lock_guard lock(mutex_);
+      for (const std::string& address : options_.addresses) add(address, false);
+      for (const std::string& address : options_.joined)
+        if (!known(address)) add(address, true);
     }
-    for (size_t i = 0; i < servers; ++i)
-      threads_.emplace_back([this, i](const std::stop_token& over) { ask_for_ever(i, over); });
-    wait([this] {
-      for (size_t s = 0; s < keepers_.size(); ++s) {
-        const auto known = servers_[s].generations.find(s);
-        if (known == servers_[s].generations.end() || known->second != founded_[s]) return false;
-      }
+    const Clock::time_point begin = Clock::now();
+    wait([this, begin] {
+      if (!options_.joined.empty() && Clock::now() - begin > kFirstWord) found_elsewhere();
+      for (size_t s = 0; s < keepers_.size(); ++s)
+        if (founded_[s] == 0 || !knows(keepers_[s].chain().servers.front(), s)) return false;
       return true;
     });
+  }
+
+  void join(const std::string& address) {
+    const std::lock_guard lock(mutex_);
+    if (known(address)) return;
+    add(address, true);
+    joined_changed_ = true;
+    notes_.push_back(fmt::format("the parameter server {} has joined", address));
   }
 
   void copy() {
     {
       const std::lock_guard lock(mutex_);
       copying_ = true;
-      for (size_t s = 0; s < keepers_.size(); ++s)
-        for (const size_t server : places(s))
-          // Who has never answered arrives with its first answer.
-          if (servers_[server].id != 0 && !servers_[server].leaving) keepers_[s].arrived(servers_[server].id);
       carry_out();
     }
     tell();
@@ -86,7 +94,11 @@ class StoreChains::Impl {
 
  private:
   struct Server {
-    std::unique_ptr<store::ParameterStore::Stub> stub;
+    std::string address;
+    size_t number = 0;       ///< its place among all; at first it is the head of the shard of this number
+    bool joined = false;     ///< it is none of the options' addresses
+    bool forgotten = false;  ///< and asked no more
+    std::unique_ptr<store::ParameterStore::Stub> stub = {};
     StoreServerId id = 0;  ///< 0: it has never answered
     bool given_up = false;
     std::optional<Clock::time_point> leaving = {};  ///< since when it has asked to be left out
@@ -97,26 +109,39 @@ class StoreChains::Impl {
     grpc::Status status = {};
   };
 
-  /// The servers that may have a copy of a shard.
-  std::vector<size_t> places(size_t shard) const {
-    std::vector<size_t> all;
-    const size_t servers = options_.addresses.size();
-    for (size_t i = 0; i < std::min(options_.copies, servers); ++i) all.push_back((shard + i) % servers);
-    return all;
+  bool known(const std::string& address) const {
+    return std::ranges::any_of(
+        servers_, [&](const Server& server) { return server.address == address && !server.forgotten; });
   }
-  bool has_place(size_t shard, size_t server) const {
-    const std::vector<size_t> all = places(shard);
-    return std::ranges::find(all, server) != all.end();
+
+  void add(const std::string& address, bool joined) {
+    Server& server =
+        servers_.emplace_back(Server{.address = address, .number = servers_.size(), .joined = joined});
+    server.stub = store::ParameterStore::NewStub(secure_channel(address, options_.security, kLargestWord));
+    threads_.emplace_back([this, &server](const std::stop_token& over) { ask_for_ever(server, over); });
   }
-  /// The present server of an id, among those of a shard.
-  std::optional<size_t> server_of(size_t shard, StoreServerId id) const {
-    for (const size_t server : places(shard))
-      if (servers_[server].id == id) return server;
-    return std::nullopt;
+
+  /// The present server of an id; null: it is no more.
+  Server* server_of(StoreServerId id) {
+    const auto found = std::ranges::find_if(
+        servers_, [id](const Server& server) { return server.id == id && !server.forgotten; });
+    return found == servers_.end() ? nullptr : &*found;
+  }
+  static bool has_copy(const StoreChain& chain, StoreServerId id) {
+    return std::ranges::find(chain.servers, id) != chain.servers.end();
+  }
+  /// Whether a server has said that it has heard of a shard's present chain.
+  bool knows(StoreServerId id, size_t shard) {
+    const Server* server = server_of(id);
+    if (server == nullptr) return false;
+    const auto known = server->generations.find(shard);
+    return known != server->generations.end() && known->second == keepers_[shard].chain().generation;
+  }
+  static size_t whole_copies(const StoreChain& chain) {
+    return chain.servers.size() - (chain.joins_since > 0 ? 1 : 0);
   }
   bool complete(const ChainKeeper& keeper) const {
-    return keeper.chain().joins_since == 0 &&
-           keeper.chain().servers.size() >= std::min(options_.copies, options_.addresses.size());
+    return whole_copies(keeper.chain()) >= std::min(options_.copies, options_.addresses.size());
   }
 
   StoreHead head_of(size_t shard) const {
@@ -133,9 +158,9 @@ class StoreChains::Impl {
       if (options_.stop.stop_requested())
         throw run_error("The parameter servers were not waited for: the run is being stopped");
       if (Clock::now() > end) {
-        for (size_t i = 0; i < servers_.size(); ++i)
-          if (servers_[i].failures > 0)
-            throw error_of(servers_[i].status, "The parameter server " + options_.addresses[i]);
+        for (const Server& server : servers_)
+          if (server.failures > 0 && !server.joined)
+            throw error_of(server.status, "The parameter server " + server.address);
         throw run_error("the copies of the parameter servers' blocks are not there after {:.0f} s",
                         options_.patience_seconds);
       }
@@ -143,14 +168,14 @@ class StoreChains::Impl {
     }
   }
 
-  void ask_for_ever(size_t own, const std::stop_token& over) {
-    Server& server = servers_[own];
+  void ask_for_ever(Server& server, const std::stop_token& over) {
     while (!over.stop_requested()) {
       store::ConfigureRequest request;
       {
         const std::lock_guard lock(mutex_);
+        if (server.forgotten) return;
         server.news = false;
-        describe(own, request);
+        describe(server, request);
       }
       const Clock::time_point asked = Clock::now();
       store::ConfigureReply reply;
@@ -164,7 +189,7 @@ class StoreChains::Impl {
       }
       {
         const std::lock_guard lock(mutex_);
-        status.ok() ? answered(own, reply, asked) : failed(own, status);
+        status.ok() ? answered(server, reply, asked) : failed(server, status);
         carry_out();
       }
       changed_.notify_all();
@@ -176,17 +201,19 @@ class StoreChains::Impl {
   }
 
   /// What a server is to know.
-  void describe(size_t own, store::ConfigureRequest& request) const {
+  void describe(const Server& server, store::ConfigureRequest& request) {
     request.set_job(options_.job);
-    const Server& server = servers_[own];
     for (size_t s = 0; s < keepers_.size(); ++s) {
       const StoreChain& chain = keepers_[s].chain();
-      if (!has_place(s, own) || std::ranges::find(chain.servers, server.id) == chain.servers.end()) continue;
+      const bool copy = has_copy(chain, server.id);
+      // Who has a copy no more is to forget it; but who leaves waits until others have heard of that.
+      if (founded_[s] == 0 || (!copy && (server.leaving || !server.generations.contains(s)))) continue;
       store::Chain& message = *request.add_chains();
       message.set_shard(static_cast<uint32_t>(s + 1));
       message.set_founded(founded_[s]);
       message.set_generation(chain.generation);
       message.set_joins_since(chain.joins_since);
+      message.set_ordered_since(chain.ordered_since);
       for (const StoreServerId id : chain.servers) {
         message.add_servers(id);
         message.add_addresses(address_of_.at(id));
@@ -197,73 +224,121 @@ class StoreChains::Impl {
       contents.set_description(options_.shards[s].description);
       add_pieces(options_.shards[s].layout, *contents.mutable_pieces());
     }
-    request.set_left(left(own));
+    request.set_left(left(server));
   }
 
   /// Whether the heads of all chains in which this server was have heard that they are.
-  bool left(size_t own) const {
-    if (!servers_[own].leaving) return false;
-    for (size_t s = 0; s < keepers_.size(); ++s) {
-      if (!has_place(s, own)) continue;
+  bool left(const Server& server) {
+    if (!server.leaving) return false;
+    for (const auto& [s, generation] : server.generations) {
       const StoreChain& chain = keepers_[s].chain();
-      const std::optional<size_t> head = server_of(s, chain.servers.front());
-      if (!head || std::ranges::find(chain.servers, servers_[own].id) != chain.servers.end()) return false;
-      const auto known = servers_[*head].generations.find(s);
-      if (known == servers_[*head].generations.end() || known->second != chain.generation) return false;
+      if (has_copy(chain, server.id) || !knows(chain.servers.front(), s)) return false;
     }
     return true;
   }
 
   /// `asked`: when.
-  void answered(size_t own, const store::ConfigureReply& reply, Clock::time_point asked) {
-    Server& server = servers_[own];
+  void answered(Server& server, const store::ConfigureReply& reply, Clock::time_point asked) {
     server.failures = 0;
     server.answered = Clock::now();
     const bool another = reply.id() != server.id;
+    if (Server* const same = another ? server_of(reply.id()) : nullptr; same != nullptr) {
+      if (!server.joined && !same->joined)
+        return fail(user_error("the parameter servers {} and {} are one and the same", same->address,
+                               server.address));
+      forget(server.joined ? server : *same, "it has another address here");
+      if (server.forgotten) return;
+    }
     if (another || server.given_up) {
       const StoreServerId before = std::exchange(server.id, reply.id());
       server.given_up = false;
       server.leaving.reset();
-      server.generations.clear();
-      address_of_[server.id] = options_.addresses[own];
-      for (size_t s = 0; s < keepers_.size(); ++s) {
-        if (!has_place(s, own)) continue;
-        if (another && before != 0) keepers_[s].given_up(before);
-        if (own == s && founded_[s] == 0) {
-          keepers_[s].found(server.id);
-          founded_[s] = keepers_[s].chain().generation;
-        }
-        if (copying_) keepers_[s].arrived(server.id);
-      }
+      address_of_[server.id] = server.address;
+      if (another && before != 0)
+        for (ChainKeeper& keeper : keepers_) keeper.given_up(before);
+      for (ChainKeeper& keeper : keepers_) keeper.arrived(server.id);
     }
+    if (server.number < keepers_.size() && founded_[server.number] == 0) found(server.number, server);
     if (reply.leaving() && !server.leaving) server.leaving = server.answered;
+    server.generations.clear();
     for (const store::ShardState& state : reply.shards()) {
       const size_t s = state.shard() - 1;
-      if (state.shard() < 1 || s >= keepers_.size() || !has_place(s, own)) continue;
+      if (state.shard() < 1 || s >= keepers_.size()) continue;
       if (state.generation() > keepers_[s].chain().generation)
         fail(run_error(
             "another coordinator of this run has taken the parameter server {} over (or the clock of this machine was set back)",
-            options_.addresses[own]));
+            server.address));
       server.generations[s] = state.generation();
       keepers_[s].reported(server.id, {.generation = state.generation(), .whole = state.whole()});
       if (!state.whole() || state.generation() != keepers_[s].chain().generation) continue;
       // Who leaves may do so now: this one is there, and has everything.
-      for (const size_t other : places(s))
-        if (other != own && servers_[other].leaving && asked > *servers_[other].leaving)
-          keepers_[s].given_up(servers_[other].id);
+      for (const Server& other : servers_)
+        if (&other != &server && other.leaving && asked > *other.leaving) keepers_[s].given_up(other.id);
     }
   }
 
-  void failed(size_t own, const grpc::Status& status) {
-    Server& server = servers_[own];
+  void failed(Server& server, const grpc::Status& status) {
     ++server.failures;
     server.status = status;
-    if (is_refusal(status)) fail(error_of(status, "The parameter server " + options_.addresses[own]));
-    if (server.id == 0 || server.given_up || server.failures < 2 || Clock::now() - server.answered < kSilence)
-      return;
-    server.given_up = true;
-    for (size_t s = 0; s < keepers_.size(); ++s)
-      if (has_place(s, own)) keepers_[s].given_up(server.id);
+    const bool silent = server.failures > 1 && Clock::now() - server.answered >= kSilence;
+    if (is_refusal(status)) {
+      const Error error = error_of(status, "The parameter server " + server.address);
+      if (!server.joined) return fail(error);
+      return forget(server, error.what());
+    }
+    if (silent && server.id != 0 && !server.given_up) {
+      server.given_up = true;
+      for (ChainKeeper& keeper : keepers_) keeper.given_up(server.id);
+    }
+    const bool needed = std::ranges::any_of(
+        keepers_, [&](const ChainKeeper& keeper) { return has_copy(keeper.chain(), server.id); });
+    if (server.joined && !needed && Clock::now() - server.answered > kForgotten)
+      forget(server, reason_of(status));
+  }
+
+  /// A server that has joined is one no more.
+  void forget(Server& server, const std::string& why) {
+    server.forgotten = true;
+    joined_changed_ = true;
+    notes_.push_back(fmt::format("the parameter server {} is left out: {}", server.address, why));
+    for (ChainKeeper& keeper : keepers_) keeper.given_up(server.id);
+  }
+
+  void found(size_t shard, const Server& server) {
+    keepers_[shard].found(server.id);
+    founded_[shard] = keepers_[shard].chain().generation;
+  }
+
+  /// Shards whose servers have not answered begin on others, of which there are copies afterwards.
+  void found_elsewhere() {
+    for (size_t s = 0; s < keepers_.size(); ++s) {
+      if (founded_[s] != 0) continue;
+      const Server* least = nullptr;
+      const auto heads = [this](const Server& server) {
+        return std::ranges::count_if(
+            keepers_, [&](const ChainKeeper& keeper) { return has_copy(keeper.chain(), server.id); });
+      };
+      for (const Server& server : servers_)
+        if (takes_copies(server) && (least == nullptr || heads(server) < heads(*least))) least = &server;
+      if (least == nullptr) return;
+      found(s, *least);
+      carry_out();
+    }
+  }
+
+  static bool takes_copies(const Server& server) {
+    return server.id != 0 && !server.given_up && !server.forgotten && !server.leaving;
+  }
+
+  /// Spreads the copies over the servers that are there.
+  void place() {
+    std::vector<StoreServerId> servers;
+    for (const Server& server : servers_)
+      if (takes_copies(server)) servers.push_back(server.id);
+    std::vector<StoreChain> chains;
+    for (const ChainKeeper& keeper : keepers_) chains.push_back(keeper.chain());
+    for (ShardPlacement& placement : next_placements(chains, servers, options_.copies))
+      keepers_[placement.shard].place(std::move(placement.servers));
   }
 
   void fail(const Error& error) {
@@ -273,12 +348,13 @@ class StoreChains::Impl {
   /// Carries out the keepers' decisions. The threads of the servers send what there is to tell, and tell()
   /// the rest.
   void carry_out() {
+    if (copying_) place();
     for (size_t s = 0; s < keepers_.size(); ++s) {
       const std::vector<ChainKeeper::Action> actions = keepers_[s].take_actions();
       for (const ChainKeeper::Action& action : actions) {
         const auto* configure = std::get_if<ChainKeeper::Configure>(&action);
         if (configure == nullptr) continue;
-        if (const std::optional<size_t> server = server_of(s, configure->to)) servers_[*server].news = true;
+        if (Server* const server = server_of(configure->to)) server->news = true;
       }
       if (!actions.empty()) note(s);
       require_whole(s);
@@ -294,7 +370,7 @@ class StoreChains::Impl {
       notes_.push_back(fmt::format("what parameter server {} holds is served by {} now", s, head.address));
     if (complete && incomplete_.erase(s) > 0)
       notes_.push_back(
-          fmt::format("what parameter server {} holds has {} copies", s, keepers_[s].chain().servers.size()));
+          fmt::format("what parameter server {} holds has {} copies", s, whole_copies(keepers_[s].chain())));
     if (!complete && copying_ && head.generation != known.generation) incomplete_.insert(s);
     if (head.generation == known.generation) return;
     moves_.emplace_back(s, head);
@@ -305,9 +381,9 @@ class StoreChains::Impl {
   /// filled does not say, when it is asked again, that it was.
   void require_whole(size_t s) {
     const StoreChain& chain = keepers_[s].chain();
-    const size_t whole = chain.servers.size() - (chain.joins_since > 0 ? 1 : 0);
+    const size_t whole = whole_copies(chain);
     for (size_t i = 0; i < whole; ++i)
-      if (server_of(s, chain.servers[i])) return void(missing_since_.erase(s));
+      if (server_of(chain.servers[i]) != nullptr) return void(missing_since_.erase(s));
     if (whole > 0 && Clock::now() - missing_since_.emplace(s, Clock::now()).first->second > kLastWord)
       fail(run_error("no copy of what parameter server {} held is left", s));
   }
@@ -317,9 +393,14 @@ class StoreChains::Impl {
     const std::lock_guard telling(telling_);
     std::vector<std::pair<size_t, StoreHead>> moves;
     std::vector<std::string> notes;
+    std::vector<std::string> joined;
+    bool joined_changed = false;
     bool failed = false;
     {
       const std::lock_guard lock(mutex_);
+      joined_changed = std::exchange(joined_changed_, false);
+      for (const Server& server : servers_)
+        if (server.joined && !server.forgotten) joined.push_back(server.address);
       moves.swap(moves_);
       notes.swap(notes_);
       failed = failure_ && !std::exchange(told_, true);
@@ -327,6 +408,7 @@ class StoreChains::Impl {
     if (failed && options_.failed) options_.failed();
     if (options_.moved)
       for (const auto& [shard, head] : moves) options_.moved(shard, head);
+    if (joined_changed && options_.joined_changed) options_.joined_changed(joined);
     if (options_.say)
       for (const std::string& sentence : notes) options_.say(sentence);
   }
@@ -338,7 +420,8 @@ class StoreChains::Impl {
   std::vector<ChainKeeper> keepers_;                 ///< of each shard
   std::vector<int64_t> founded_;                     ///< generations; 0: not yet
   std::map<StoreServerId, std::string> address_of_;  ///< also of servers that are no more
-  std::vector<Server> servers_;
+  std::deque<Server> servers_;                       ///< those that have joined are the last ones
+  bool joined_changed_ = false;
   bool copying_ = false;
   std::optional<Error> failure_;
   bool told_ = false;  ///< of failure_
@@ -354,6 +437,7 @@ StoreChains::StoreChains(StoreChainsOptions options) : impl_(std::make_unique<Im
 StoreChains::~StoreChains() = default;
 std::vector<StoreHead> StoreChains::heads() const { return impl_->heads(); }
 void StoreChains::copy() { impl_->copy(); }
+void StoreChains::join(const std::string& address) { impl_->join(address); }
 std::optional<Error> StoreChains::failure() const { return impl_->failure(); }
 
 }  // namespace telar

@@ -17,9 +17,10 @@ namespace telar {
 
 struct StoreChainsOptions {
   std::vector<std::string> addresses;  ///< of the servers
+  std::vector<std::string> joined;     ///< of those that have joined an earlier coordinator of the run
   Security security;
   std::string job;
-  size_t copies = 2;  ///< of each shard, on the servers s, s + 1, … for shard s; at most as many as servers
+  size_t copies = 2;  ///< of each shard; at most as many as `addresses`
   struct Shard {
     StoreLayout layout;
     std::string description;  ///< the input of the server's StoreUpdateFactory
@@ -30,6 +31,9 @@ struct StoreChainsOptions {
   /// The pushes and pulls of a shard go to another server now, or to the same one in another generation. From
   /// any thread; it must not wait.
   std::function<void(size_t shard, const StoreHead& head)> moved;
+  /// The servers that have joined are these now, to be given to the next coordinator of the run as `joined`.
+  /// From any thread; may be empty.
+  std::function<void(const std::vector<std::string>& addresses)> joined_changed;
   std::function<void()> failed;                 ///< failure() says why; from any thread
   std::function<void(const std::string&)> say;  ///< of lost and new copies, from any thread; may be empty
   double patience_seconds = 60;                 ///< for the servers at the start
@@ -38,14 +42,18 @@ struct StoreChainsOptions {
 
 /// The coordinator's side of the chains of servers (ChainKeeper). It asks each server five times a second for
 /// its state, and tells it its chains. A server that does not answer for 1.4 s, was started again, or asks
-/// for it (StoreServer::leave) is left out, and the next one with a copy takes its place. A server that has
-/// come back is filled.
+/// for it (StoreServer::leave) is left out, and the next one with a copy takes its place. Then, and when a
+/// server has come back or joined, the copies are spread again (next_placements).
+///
+/// A server that has joined is forgotten when it has not answered for a minute, and at once when it refuses
+/// or is one that has another address here; it may join again.
 ///
 /// The chains of a coordinator are new ones, because it writes the state with which the training begins, or
 /// is resumed. Their generations begin above those of earlier coordinators, whose servers they are no longer.
 class StoreChains {
  public:
-  /// Waits until the first server of each shard is there. Throws Error (run) if one cannot be reached in
+  /// Waits until the first server of each shard is there: the server of this number; or, if others have
+  /// joined and it does not answer for 5 s, one that does. Throws Error (run) if one cannot be reached in
   /// time, and Error (user) if one refuses.
   explicit StoreChains(StoreChainsOptions options);
   ~StoreChains();
@@ -56,6 +64,8 @@ class StoreChains {
   /// After the shards are written: copies them, and waits until all copies are there. Throws like the
   /// constructor.
   void copy();
+  /// A server has joined, maybe not for the first time. From any thread; does not wait.
+  void join(const std::string& address);
   /// Why the training cannot go on: no copy of a shard is left, or another coordinator has taken the servers.
   /// Empty: it can.
   std::optional<Error> failure() const;

@@ -95,6 +95,11 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     return true;
   }
 
+  bool followed(std::chrono::milliseconds since) {
+    const std::lock_guard lock(mutex_);
+    return configured_ != StoreClock::time_point() && StoreClock::now() - configured_ < since;
+  }
+
   bool in_use() {
     const std::lock_guard lock(mutex_);
     return std::ranges::any_of(peers_, [](const auto& entry) {
@@ -155,20 +160,22 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   }
 
   /// The shard that a call means; null: what has no copies. Sets `status` if this server does not have it.
-  StoreShard* shard_of(const grpc::ServerContext& context, grpc::Status& status) {
+  std::shared_ptr<StoreShard> shard_of(const grpc::ServerContext& context, grpc::Status& status) {
     try {
       const uint64_t number = optional_number(text_of(context, kShardKey), kShardKey);
       if (number == 0) return nullptr;
       const std::lock_guard lock(mutex_);
       const auto found = shards_.find(number);
-      if (found != shards_.end()) return found->second.get();
+      if (found != shards_.end()) return found->second;
       status = {grpc::StatusCode::UNAVAILABLE, fmt::format("it has no copy of shard {} yet", number - 1)};
     } catch (const Error& error) {
       status = refuse(context, grpc::StatusCode::INVALID_ARGUMENT, error.what());
     }
     return nullptr;
   }
-  HeldStore& held_of(StoreShard* shard) { return shard == nullptr ? held_ : shard->held(); }
+  HeldStore& held_of(const std::shared_ptr<StoreShard>& shard) {
+    return shard == nullptr ? held_ : shard->held();
+  }
 
   /// Returns whether it was new.
   bool create(HeldStore& held, StoreIdentity identity, const std::string& what) {
@@ -184,7 +191,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
                       store::CreateReply* reply) override {
     if (grpc::Status status = check(*context); !status.ok()) return status;
     grpc::Status found;
-    HeldStore& held = held_of(shard_of(*context, found));
+    const std::shared_ptr<StoreShard> shard = shard_of(*context, found);
+    HeldStore& held = held_of(shard);
     if (!found.ok()) return found;
     if (grpc::Status status = check_job(*context, request->job(), held); !status.ok()) return status;
     try {
@@ -226,15 +234,15 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     const uint32_t number = message.shard();
     ConfiguredChain chain = chain_of(message);
     if (number < 1 || number > kMostShards) throw user_error("the shard {}, which is not possible", number);
-    StoreShard* shard = nullptr;
+    std::shared_ptr<StoreShard> shard;
     {
       const std::lock_guard lock(mutex_);
       const auto found = shards_.find(number);
-      if (found != shards_.end()) shard = found->second.get();
+      if (found != shards_.end()) shard = found->second;
     }
     if (shard == nullptr) {
       if (!message.has_contents()) return;  // the reply says that it does not have it
-      auto made = std::make_unique<StoreShard>(HeldStoreOptions{.snapshots = {},
+      auto made = std::make_shared<StoreShard>(HeldStoreOptions{.snapshots = {},
                                                                 .round_seconds = options_.round_seconds,
                                                                 .own = start_,
                                                                 .make_update = options_.make_update,
@@ -251,12 +259,16 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
       if (shards_.empty() && !options_.snapshots.empty() && options_.say)
         options_.say(fmt::format("no snapshots are kept in {}, because the job's servers keep copies",
                                  options_.snapshots));
-      shard = shards_.emplace(number, std::move(made)).first->second.get();
+      shard = shards_.emplace(number, std::move(made)).first->second;
     } else if (message.has_contents()) {
       shard->held().create(identity_of(message.contents()));
     }
     shard->held().require_job(request.job());
-    shard->configure(std::move(chain));
+    if (shard->configure(std::move(chain))) return;
+    say(fmt::format("its copy of shard {} is on another server now", number - 1));
+    const std::lock_guard lock(mutex_);
+    if (const auto held = shards_.find(number); held != shards_.end() && held->second == shard)
+      shards_.erase(held);
   }
 
   grpc::Status Describe(grpc::ServerContext* context, const store::DescribeRequest* request,
@@ -265,7 +277,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     if (request->tenure() != 0)  // without one, its coordinator may be yet to come
       if (grpc::Status status = check_tenure(*context, request->tenure()); !status.ok()) return status;
     grpc::Status found;
-    HeldStore& held = held_of(shard_of(*context, found));
+    const std::shared_ptr<StoreShard> shard = shard_of(*context, found);
+    HeldStore& held = held_of(shard);
     if (!found.ok()) return found;
     if (!held.created(300ms)) return grpc::Status::OK;
     if (grpc::Status status = check_job(*context, request->job(), held); !status.ok()) return status;
@@ -278,7 +291,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   grpc::Status exchange(grpc::ServerContext& context, FrameServerStream& stream) {
     if (grpc::Status status = check(context); !status.ok()) return status;
     grpc::Status found;
-    StoreShard* const shard = shard_of(context, found);
+    const std::shared_ptr<StoreShard> shard = shard_of(context, found);
     if (!found.ok()) return found;
     HeldStore& held = held_of(shard);
     if (grpc::Status status = check_job(context, text_of(context, kJobKey), held); !status.ok())
@@ -414,8 +427,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   StoreTenure tenure_;
   std::mutex mutex_;  ///< guards the members up to server_
   std::map<uint64_t, std::shared_ptr<Peer>> peers_;
-  std::map<uint64_t, std::unique_ptr<StoreShard>> shards_;
-  StoreClock::time_point configured_;  ///< last
+  std::map<uint64_t, std::shared_ptr<StoreShard>> shards_;
+  StoreClock::time_point configured_;  ///< last; the clock's zero: never
   bool leaving_ = false;
   bool left_ = false;
   std::unique_ptr<SecureServer> server_;
@@ -426,6 +439,7 @@ StoreServer::~StoreServer() = default;
 std::string StoreServer::address() const { return impl_->address(); }
 bool StoreServer::in_use() const { return impl_->in_use(); }
 bool StoreServer::leave(std::chrono::seconds longest) { return impl_->leave(longest); }
+bool StoreServer::followed(std::chrono::milliseconds since) { return impl_->followed(since); }
 StoreServer::Memory StoreServer::memory() const { return impl_->memory(); }
 
 }  // namespace telar

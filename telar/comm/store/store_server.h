@@ -53,6 +53,9 @@ class StoreServer {
   /// Whether a member is connected: the coordinator or a worker.
   bool in_use() const;
 
+  /// Whether a coordinator has asked for this server's state within that time.
+  bool followed(std::chrono::milliseconds since);
+
   struct Memory {
     size_t arenas = 0;       ///< bytes of the parameters and the optimizer state
     size_t most_beside = 0;  ///< peak bytes of incomplete sums and of frames in hand

@@ -19,19 +19,21 @@ size_t StoreShard::place() const {
   return static_cast<size_t>(std::ranges::find(servers, link_options_.own) - servers.begin());
 }
 
-void StoreShard::configure(ConfiguredChain chain) {
+bool StoreShard::configure(ConfiguredChain chain) {
   const std::lock_guard lock(mutex_);
-  if (chain.chain.generation <= chain_.chain.generation) return;
+  const auto in = [this] { return place() < chain_.chain.servers.size(); };
+  if (chain.chain.generation <= chain_.chain.generation) return in();
   chain_ = std::move(chain);
   for (grpc::ServerContext* stream : streams_) stream->TryCancel();
   link_.reset();
   held_.blocks().configure(chain_.chain);
   const size_t own = place();
-  if (own == 0 || own == chain_.chain.servers.size()) return;
+  if (own == 0 || !in()) return in();
   ChainLinkOptions options = link_options_;
   options.address = chain_.addresses[own - 1];
   options.generation = chain_.chain.generation;
   link_ = std::make_unique<ChainLink>(held_.blocks(), std::move(options));
+  return true;
 }
 
 StoreShard::State StoreShard::state() {

@@ -28,8 +28,9 @@ class StoreShard {
 
   HeldStore& held() { return held_; }
 
-  /// The coordinator's word; an old one changes nothing. Ends the streams of earlier generations.
-  void configure(ConfiguredChain chain);
+  /// The coordinator's word; an old one changes nothing. Ends the streams of earlier generations. Returns
+  /// whether this server is in the chain.
+  bool configure(ConfiguredChain chain);
   struct State {
     int64_t generation = 0;
     bool whole = false;
