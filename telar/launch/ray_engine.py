@@ -21,20 +21,40 @@ What processes write to their standard error, it writes to its own. When its sta
 end, and waits for them.
 """
 
-import collections
+import sys
+
+sys.path[:] = [folder for folder in sys.path if folder]  # a folder `ray` in the current one is not Ray
+
+import contextlib
 import json
 import os
 import queue
 import signal
+import socket
 import subprocess
-import sys
 import threading
 import time
+import traceback
 
 KILLED = 137
 WRONG = 2
+ERRORS = sys.stderr
 LOOK = 0.02  # seconds
+PATIENCE = 30  # seconds: until a user hears that a process has not begun
 LASTS = 310  # seconds: processes that are asked to end take 5 minutes for a checkpoint at most
+
+
+def is_up(node):
+    """Ray notices the loss of a node after some 10 s."""
+    try:
+        socket.create_connection((node["NodeManagerAddress"], node["NodeManagerPort"]), 2).close()
+    except OSError:
+        return False
+    return node["Alive"]
+
+
+def say(line):
+    print(line, file=ERRORS, flush=True)
 
 
 class Process:
@@ -42,6 +62,7 @@ class Process:
 
     def __init__(self, words, environment, folder):
         self.events = queue.Queue()
+        self.events.put(("begun", None))
         self.child = None
         own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}  # which Ray sets
         try:
@@ -89,22 +110,28 @@ class Engine:
         self.cpus = cpus
         self.folder = folder
         self.answer = answer
+        self.names = {}   # by node
         self.actors = {}  # of processes that have not ended, with their nodes
         self.waits = {}   # their next events, with their numbers
+        self.begin = {}   # those that have not begun, with when this is said
 
     def nodes(self):
         """Those that are up, this one first."""
         own = self.ray.get_runtime_context().get_node_id()
-        nodes = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= max(1, self.cpus)]
+        nodes = [node for node in self.ray.nodes() if node["Resources"].get("CPU", 0) >= max(1, self.cpus) and is_up(node)]
         return sorted(nodes, key=lambda node: (node["NodeID"] != own, node["NodeManagerHostname"], node["NodeID"]))
 
+    def name(self, node):
+        """That of its host, or for a further node of the host its own. It stays the same."""
+        number, name = node["NodeID"], node["NodeManagerHostname"]
+        if number not in self.names:
+            self.names[number] = f"{name}-{number[:6]}" if name in self.names.values() else name
+        return self.names[number]
+
     def slots(self):
-        nodes = self.nodes()
-        names = collections.Counter(node["NodeManagerHostname"] for node in nodes)
         slots = []
-        for node in nodes:
-            name, number = node["NodeManagerHostname"], node["NodeID"]
-            slot = {"host": name if names[name] == 1 else f"{name}-{number[:6]}", "address": node["NodeManagerAddress"], "node": number}
+        for node in self.nodes():
+            slot = {"host": self.name(node), "address": node["NodeManagerAddress"], "node": node["NodeID"]}
             slots += [slot] * (int(node["Resources"]["CPU"]) // self.cpus if self.cpus else 1)
         self.answer(slots=slots)
 
@@ -118,6 +145,7 @@ class Engine:
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(words, environment, self.folder)
         self.actors[process] = (actor, node)
         self.waits[actor.next.remote()] = process
+        self.begin[process] = time.monotonic() + PATIENCE
 
     def stop(self, process, at_once):
         if process in self.actors:
@@ -125,6 +153,9 @@ class Engine:
 
     def look(self):
         """Passes on what has happened. Waits a moment."""
+        for process in [process for process, late in self.begin.items() if time.monotonic() > late]:
+            del self.begin[process]
+            say("Ray has not started a process within 30 s: are the processors of its node in use?")
         if not self.waits:
             return time.sleep(LOOK)
         ready, _ = self.ray.wait(list(self.waits), num_returns=1, timeout=LOOK)
@@ -133,24 +164,25 @@ class Engine:
             try:
                 events = self.ray.get(wait)
             except self.ray.exceptions.RayError as error:
-                events = self.lost(process, error)
+                events = [("error", f"Ray: {str(error).splitlines()[0]}"), ("code", KILLED)]
             self.pass_on(process, events)
 
-    def lost(self, process, error):
+    def is_lost(self, process):
+        """Whether its node is."""
         node = self.actors[process][1]
-        lives = any(entry["NodeID"] == node and entry["Alive"] for entry in self.ray.nodes())
-        if lives:
-            return [("error", f"Ray: {str(error).splitlines()[0]}"), ("code", KILLED)]
-        return [("lost", None)]
+        return not any(entry["NodeID"] == node and is_up(entry) for entry in self.ray.nodes())
 
     def pass_on(self, process, events):
         for kind, value in events:
-            if kind == "line":
+            if kind == "begun":
+                self.begin.pop(process, None)
+            elif kind == "line":
                 self.answer(process=process, line=value)
             elif kind == "error":
-                print(value, file=sys.stderr, flush=True)
+                say(value)
             else:
-                self.answer(process=process, code=KILLED if kind == "lost" else value, host_lost=kind == "lost")
+                self.answer(process=process, code=value, host_lost=value == KILLED and self.is_lost(process))
+                self.begin.pop(process, None)
                 actor, _ = self.actors.pop(process)
                 self.ray.kill(actor)
                 return
@@ -165,10 +197,13 @@ def read_requests(requests):
 
 def main():
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # Ray prints to its standard output
+    os.dup2(2, 1)
+    # Ray prints whole logs of nodes that are lost.
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")
 
     def answer(**fields):
-        print(json.dumps(fields), file=answers, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # of a telar launch that was killed
+            print(json.dumps(fields), file=answers, flush=True)
 
     address, cpus, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     try:
@@ -176,6 +211,9 @@ def main():
     except ImportError as error:
         return answer(refused=f"{sys.executable} has no Ray ({error}): install it there (pip install ray), or name the Python that has it with --python")
     try:
+        if address != "auto" and "://" not in address:  # Ray would wait for it for minutes
+            host, _, port = address.rpartition(":")
+            socket.create_connection((host, int(port)), 10).close()
         ray.init(address=address, logging_level="ERROR", log_to_driver=False)
     except Exception as error:
         return answer(refused=f"there is no cluster of Ray at {address}: {error}")
@@ -197,4 +235,8 @@ def main():
         engine.look()
 
 
-main()
+try:
+    main()
+except BaseException:
+    traceback.print_exc(file=ERRORS)
+    raise
