@@ -73,7 +73,7 @@ option(TELAR_UNITS "Compile the sources of a folder in units" ON)
 set(units_of_folders telar/bench=2 telar/cli=2 telar/train=4 telar/weave/keras=2
   telar/weave/torch=5 tests/cli=2 tests/comm=2 tests/cuda=2 tests/data=2 tests/train=3)
 set(joined_folders telar/comm/mpi=telar/comm telar/data/arrays=telar/data telar/data/messages=telar/data/tables
-  telar/data/pictures/tiff=telar/data/sources telar/data/streams/kafka=telar/data/sources
+  telar/data/texts=telar/data telar/data/pictures/tiff=telar/data/sources telar/data/streams/kafka=telar/data/sources
   telar/device=telar/core telar/nn/layers=telar/nn telar/nn/zoo=telar/nn telar/runtime/actions=telar/runtime
   telar/strategy/strategies=telar/strategy)
 function(telar_units target)

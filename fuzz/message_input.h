@@ -19,7 +19,7 @@ inline bool read_message(std::string_view input) {
   format.dtype = kTypes[choice % kTypes.size()];
   format.spec.features = {3};
   format.spec.classes = (choice & 64U) != 0 ? 0 : (choice & 32U) != 0 ? 1000 : 10;
-  if (format.spec.classes == 0) format.spec.targets = {1};
+  if (format.spec.classes == 0) format.spec.labels = {1};
   const bool tokens = format.dtype == std::string_view("i32") || (format.name == "json" && choice >= 128);
   if (tokens) {
     format.dtype = "i32";

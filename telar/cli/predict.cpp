@@ -10,9 +10,11 @@
 #include "telar/cli/options.h"
 #include "telar/cli/verbs.h"
 #include "telar/core/error.h"
+#include "telar/core/utf8.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/progress.h"
 #include "telar/observe/stop_request.h"
+#include "telar/train/generate.h"
 #include "telar/train/newer_parameters.h"
 #include "telar/train/predict_stream.h"
 #include "telar/train/predict_topic.h"
@@ -33,6 +35,11 @@ struct PredictArguments {
   PredictTopicRequest topic;
   std::string start = "earliest";
   std::string end = "never";
+  bool continues = false;  ///< a prompt is given; it may be empty
+  std::string prompt;
+  int64_t tokens = 100;
+  double temperature = 1;
+  int64_t seed = 0;
 };
 
 constexpr StopRequest::Messages kPredictStops = {
@@ -85,6 +92,7 @@ int predict_inputs(const PredictArguments& arguments) {
   const auto warn = [&](const std::string& text) { say("warning: " + text); };
   const Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides, warn);
   say("checkpoint: " + trained.checkpoint.string());
+  require_one_prediction(trained);
   const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
   std::vector<std::string> kept_names;
   if (trained.job.data.options.has("drop")) kept_names = trained.job.data.options.texts("drop");
@@ -183,6 +191,7 @@ int predict_messages(const PredictArguments& arguments) {
   request.warn = [&](const std::string& text) { progress.message("warning: " + text); };
   Trained trained =
       load_trained(arguments.trained, false, overrides_of(arguments.overrides, false), request.warn);
+  require_one_prediction(trained);
   PredictTopic topic = open_predict_topic(trained, request);
   progress.message(fmt::format("checkpoint: {}\ngroup: {}", trained.checkpoint.string(), topic.group));
   if (topic.writer == nullptr) topic.writer = std::make_unique<CsvWriter>(trained, arguments.all);
@@ -199,11 +208,35 @@ int predict_messages(const PredictArguments& arguments) {
   return stop.requested() ? 128 + stop.signal_number() : 0;
 }
 
+/// A terminal gets what it can show, a file every byte.
+int continue_prompt(const PredictArguments& arguments) {
+  const auto warn = [&](const std::string& text) {
+    if (!arguments.quiet) std::cerr << "warning: " << text << std::endl;
+  };
+  const Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides, warn);
+  if (!arguments.quiet) std::cerr << "checkpoint: " << trained.checkpoint.string() << std::endl;
+  const std::string text = generate(trained, arguments.prompt,
+                                    {.tokens = arguments.tokens,
+                                     .temperature = arguments.temperature,
+                                     .seed = static_cast<uint64_t>(arguments.seed)});
+  if (arguments.out.empty()) {
+    std::cout << shown_as_text(text) << std::endl;
+  } else {
+    write_file(arguments.out, text);
+  }
+  return 0;
+}
+
 int predict_either(const PredictArguments& arguments) {
+  if (arguments.continues) {
+    if (!arguments.inputs.empty())
+      throw user_error("there are files and --prompt; a text is continued from the prompt alone");
+    return continue_prompt(arguments);
+  }
   const bool stream = !arguments.topic.from.empty();
   if (stream != arguments.inputs.empty())
     throw user_error(
-        "{}; give either files, as in telar predict {} FILE, or the topic of a stream, --from TOPIC",
+        "{}; give either files, as in telar predict {} FILE, the topic of a stream, --from TOPIC, or of a model of texts --prompt TEXT",
         stream ? "there are files and --from" : "there are no samples", arguments.trained);
   if (!stream && arguments.topic.accept_changed_data)
     throw user_error(
@@ -228,7 +261,8 @@ void add_predict(Verb& program) {
   const Option from = verb.option(
       "--from", topic.from,
       "Instead of files: score the messages of this topic as they arrive, with the newest parameters of the run");
-  verb.option("--out", arguments->out, "Write the table to this CSV file")
+  verb.option("--out", arguments->out,
+              "Write the table to this CSV file, or the bytes of a text to this file")
       .excludes(from)
       .check(wrong_with_output);
   verb.option(
@@ -248,20 +282,40 @@ void add_predict(Verb& program) {
       .one_of({"never", "now"})
       .show_default()
       .needs(from);
+  Option prompt = verb.option("--prompt", arguments->prompt, "Of a model of texts: continue this text");
+  prompt.excludes(from);
+  verb.option("--tokens", arguments->tokens, "The tokens that are added to the prompt")
+      .show_default()
+      .not_negative()
+      .needs(prompt);
+  verb.option("--temperature", arguments->temperature,
+              "Below 1, likely tokens become likelier; 0: always the likeliest one")
+      .show_default()
+      .not_negative()
+      .needs(prompt);
+  verb.option("--seed", arguments->seed, "Of the choice of tokens")
+      .show_default()
+      .not_negative()
+      .needs(prompt);
   verb.flag("--accept-changed-data", topic.accept_changed_data,
             "With --from: score although the schema or descriptor is not that of the training");
   verb.flag("--quiet", arguments->quiet, "Print only errors and results");
-  verb.flag("--best", arguments->best, "For files: use the checkpoint of the best epoch, not the newest");
+  verb.flag("--best", arguments->best,
+            "Not for --from: use the checkpoint of the best epoch, not the newest");
   verb.flag("--all", arguments->all, "Include the probability of every class in the table");
   verb.footer(
       "Examples:\n"
       "  telar predict runs/fashion_mnist-1 /usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz --out predictions.csv\n"
       "  telar predict runs/stream-1 --from events --to events.scored\n"
       "  telar predict runs/stream-1 --from events --start latest --end never\n"
+      "  telar predict runs/gpt_text-1 --prompt \"It was\" --tokens 200 --temperature 0.8\n"
       "  telar predict runs/mlp-1 --from rows --to rows.scored --set data.brokers=localhost:9092 --set data.format=json\n"
       "Brokers and format of the messages are those of the run's job, or of --set data.KEY=VALUE (docs/stream.md). Messages\n"
       "need no label. Ctrl-C ends it when the results are stored; the same command continues behind them.");
-  verb.action([arguments] { return predict_either(*arguments); });
+  verb.action([arguments, prompt] {
+    arguments->continues = prompt.given();
+    return predict_either(*arguments);
+  });
 }
 
 }  // namespace telar::cli

@@ -91,6 +91,9 @@ int publish_data(const PublishArguments& arguments) {
   const Datasets samples = divide(data, 0, open_sources(data, 0, picture_listing(data, nullptr)));
   for (const std::string& note : samples.notes)
     if (!arguments.quiet) std::cerr << "warning: " << note << std::endl;
+  if (samples.spec().labels_positions())
+    throw user_error("a sample of source {} has {} labels, but a message has one", data.source,
+                     samples.spec().labels.elements());
   const bool as_text = options.format.name != "raw";
   const std::string rounded = as_text ? ""
                                       : feature_warning(*samples.train, arguments.data,

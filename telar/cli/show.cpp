@@ -55,6 +55,14 @@ Job job_of(const ShowArguments& arguments) {
     throw user_error("'{}' is neither a job file nor a model; the models are {}", arguments.what,
                      fmt::join(models, ", "));
   }
+  if (arguments.what == "gpt_small") {
+    if (arguments.classes > 0 || arguments.sample.size() > 1)
+      throw user_error(
+          "gpt_small takes texts, whose tokens are its classes; give --sample LENGTH alone, or a job file");
+    return parse_job(fmt::format("name: {0}\nmodel: {0}\ndata: {{source: text, path: text, length: {1}}}\n",
+                                 arguments.what, arguments.sample.empty() ? 128 : arguments.sample[0]),
+                     arguments.what, arguments.overrides);
+  }
   const bool large = sample_of(arguments.what).starts_with("[3");
   const std::string sample = arguments.sample.empty()
                                  ? sample_of(arguments.what)

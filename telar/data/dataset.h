@@ -18,12 +18,16 @@ struct SampleSpec {
   DType dtype = DType::f32;  ///< of the features: f32 or i32 (token ids)
   /// The features are f64 instead of f32, until they are normalised or rounded. Models take no such samples.
   bool wide = false;
-  int64_t classes = 0;                   ///< each label is one i32, 0 … classes-1; 0 means regression
-  Shape targets;                         ///< regression only: shape of one sample's f32 target
+  int64_t classes = 0;  ///< the numbers of a label are classes, i32 0 … classes-1; 0 means regression, in f32
+  /// Of one sample's label. []: one number. Of a text, [length]: a class for each position.
+  Shape labels;
   std::vector<std::string> class_names;  ///< if the source knows them (image folders); otherwise empty
 
   size_t feature_bytes() const { return bytes_of(features, wide ? sizeof(double) : size_of(dtype)); }
-  size_t label_bytes() const { return classes > 0 ? sizeof(int32_t) : bytes_of(targets, sizeof(float)); }
+  DType label_dtype() const { return classes > 0 ? DType::i32 : DType::f32; }
+  size_t label_bytes() const { return bytes_of(labels, size_of(label_dtype())); }
+  /// Whether a sample has several labels, each a class.
+  bool labels_positions() const { return classes > 0 && labels.rank() > 0; }
 
  private:
   static size_t bytes_of(const Shape& shape, size_t element_bytes) {
@@ -48,7 +52,7 @@ class Dataset {
   virtual const SampleSpec& spec() const = 0;
 
   /// Writes sample `index` (0 … size()-1). `features`: spec().feature_bytes() bytes, in the spec's dtype.
-  /// `label`: spec().label_bytes() bytes, the class as one i32 or the targets as f32. Both addresses are
+  /// `label`: spec().label_bytes() bytes, the classes as i32 or the targets as f32. Both addresses are
   /// aligned for the features' type. Thread-safe. Throws Error (user) if the sample turns out to be damaged.
   virtual void read(int64_t index, const SampleKey& key, std::span<std::byte> features,
                     std::span<std::byte> label) const = 0;

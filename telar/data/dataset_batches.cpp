@@ -7,13 +7,11 @@ namespace {
 /// A sample is announced to the dataset while the one that is this many samples earlier is read.
 constexpr size_t kAhead = 2;
 
-std::vector<BatchTensor> tensors_of(const SampleSpec& spec) {
-  const bool classes = spec.classes > 0;
-  return {{"x", spec.dtype, spec.features},
-          {"label", classes ? DType::i32 : DType::f32, classes ? Shape{} : spec.targets}};
-}
-
 }  // namespace
+
+std::vector<BatchTensor> tensors_of(const SampleSpec& spec) {
+  return {{"x", spec.dtype, spec.features}, {"label", spec.label_dtype(), spec.labels}};
+}
 
 DatasetBatches::DatasetBatches(const Dataset& data, const Assignment& assignment, uint64_t seed)
     : AssignedBatches(tensors_of(data.spec()), data.size(), assignment), data_(data), seed_(seed) {}

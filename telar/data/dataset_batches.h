@@ -2,11 +2,15 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "telar/data/assigned_batches.h"
 #include "telar/data/dataset.h"
 
 namespace telar {
+
+/// The tensors of a batch of such samples: "x" and "label".
+std::vector<BatchTensor> tensors_of(const SampleSpec& spec);
 
 /// The batches of a dataset. Each has "x", the features, and "label", the classes (i32) or targets (f32).
 /// Dataset and assignment must outlive it.

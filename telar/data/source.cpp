@@ -67,7 +67,7 @@ SampleSpec spec_of_options(const Attributes& options) {
   spec.features = Shape(options.integers("shape"));
   spec.dtype = options.integer("vocabulary") > 0 ? DType::i32 : DType::f32;
   spec.classes = options.integer("classes");
-  if (spec.classes == 0) spec.targets = {1};
+  if (spec.classes == 0) spec.labels = {1};
   return spec;
 }
 

@@ -32,7 +32,7 @@ class SyntheticBase : public Dataset {
     spec_.features = options.features;
     spec_.dtype = options.vocabulary > 0 ? DType::i32 : DType::f32;
     spec_.classes = options.classes;
-    if (options.classes == 0) spec_.targets = {1};
+    if (options.classes == 0) spec_.labels = {1};
   }
   int64_t size() const override { return options_.samples; }
   const SampleSpec& spec() const override { return spec_; }

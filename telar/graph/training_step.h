@@ -36,8 +36,8 @@ inline constexpr const char* kLoss = "loss";
 /// state are inputs, so the same graphs serve any part of a batch, any worker and any schedule.
 ///
 /// Names:
-///   inputs of `gradient` and `evaluation`: "x" (batched; f32 or i32), "label" (batched; i32 [N] or f32
-///     targets), "sample" (batched; i32 [N, 2], low and high word of
+///   inputs of `gradient` and `evaluation`: "x" (batched; f32 or i32), "label" (batched; i32 [N, …] or
+///     f32 targets), "sample" (batched; i32 [N, 2], low and high word of
 ///     the 64-bit global sample ids), "random" (i32 [4]: seed low, seed high,
 ///     epoch, 0). Only those that are used are declared.
 ///   gradients: one for every parameter, trainable or not (running statistics: the sum over samples of the

@@ -12,6 +12,7 @@
 #include "telar/graph/ops/loss.h"
 #include "telar/graph/ops/math.h"
 #include "telar/graph/ops/reduce.h"
+#include "telar/graph/ops/reshape.h"
 
 namespace telar {
 
@@ -29,7 +30,7 @@ void check_loss(Loss loss, const LossOptions& options, const Shape& prediction) 
   if (weights.empty()) return;
   if (!takes_classes(loss))
     throw user_error("there are class weights, but the labels are numbers, not classes");
-  if (prediction.rank() != 2 || std::ssize(weights) != prediction[1])
+  if (prediction.rank() < 2 || std::ssize(weights) != prediction[prediction.rank() - 1])
     throw user_error("there are {} class weights for a prediction of {}; there must be one for each class",
                      weights.size(), prediction.str());
   if (std::ranges::any_of(weights, [](double weight) { return !(weight >= 0); }))
@@ -89,6 +90,14 @@ ValueId classes_loss(GraphBuilder& graph, Loss loss, const LossOptions& options,
 
 }  // namespace
 
+PositionRows rows_of_positions(GraphBuilder& graph, ValueId prediction, ValueId label) {
+  const Shape shape = graph.type(prediction).shape;
+  if (shape.rank() <= 2) return {prediction, label};
+  const int64_t classes = shape[shape.rank() - 1];
+  const double positions = static_cast<double>(shape.elements_per_item() / classes);
+  return {reshape(graph, prediction, {-1, classes}), reshape(graph, label, {-1}), 1 / positions};
+}
+
 bool takes_classes(Loss loss) { return loss == Loss::cross_entropy || loss == Loss::focal; }
 
 bool takes_probabilities(Loss loss) {
@@ -103,7 +112,11 @@ ValueId distance(GraphBuilder& graph, ValueId a, ValueId b) {
 ValueId loss_of_samples(GraphBuilder& graph, Loss loss, const LossOptions& options, ValueId prediction,
                         ValueId label) {
   check_loss(loss, options, graph.type(prediction).shape);
-  if (takes_classes(loss)) return classes_loss(graph, loss, options, prediction, label);
+  if (takes_classes(loss)) {
+    const PositionRows rows = rows_of_positions(graph, prediction, label);
+    const ValueId sum = classes_loss(graph, loss, options, rows.prediction, rows.label);
+    return rows.weight == 1 ? sum : scale(graph, sum, rows.weight);
+  }
   switch (loss) {
     case Loss::l1: return sum_of_means(graph, distance(graph, prediction, label));
     case Loss::huber:

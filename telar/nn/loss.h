@@ -8,7 +8,7 @@
 namespace telar {
 
 enum class Loss : uint8_t {
-  cross_entropy,         ///< prediction: logits [N, classes]; label: i32 [N]
+  cross_entropy,         ///< prediction: logits [N, …, classes]; label: i32 [N, …]
   focal,                 ///< the same
   mean_squared_error,    ///< prediction and label: f32 of the same shape [N, …]
   l1,                    ///< the same
@@ -29,8 +29,8 @@ struct LossOptions {
   std::vector<double> class_weights;  ///< of classes only: one for each class, or none
 };
 
-/// The sum over the samples of their losses, f32 [1]. Of the same shape [N, …], a sample's loss is the mean
-/// over its elements:
+/// The sum over the samples of their losses, f32 [1]. If a label has several elements, a sample's loss is the
+/// mean over them:
 ///   cross_entropy: −Σ_c q(c) log softmax(x)_c, where q is the smoothed one-hot label
 ///   focal: (1 − p)^γ · −log p, p the label's probability (Lin et al., "Focal loss", 2017); with class weights
 ///     instead of its α. binary_focal: the same of each label, p = sigmoid(x) or 1 − sigmoid(x)
@@ -40,6 +40,15 @@ struct LossOptions {
 /// number of samples. Throws Error (user) for options out of range.
 ValueId loss_of_samples(GraphBuilder& graph, Loss loss, const LossOptions& options, ValueId prediction,
                         ValueId label);
+
+/// Classes of positions as if each position were a sample: a prediction [N, …, C] as [N · positions, C], and
+/// its label [N, …] as [N · positions].
+struct PositionRows {
+  ValueId prediction = kNoValue;
+  ValueId label = kNoValue;
+  double weight = 1;  ///< of a row in a mean over samples: 1 / positions
+};
+PositionRows rows_of_positions(GraphBuilder& graph, ValueId prediction, ValueId label);
 
 /// |a − b|, with the derivative 0 where they are equal.
 ValueId distance(GraphBuilder& graph, ValueId a, ValueId b);

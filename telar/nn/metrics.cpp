@@ -74,6 +74,7 @@ struct SumsType {
   std::string name;
   int64_t (*count)(const StepOptions& options, int64_t outputs);
   ValueId (*build)(GraphBuilder& graph, const StepOptions& options, ValueId prediction, ValueId label);
+  bool of_samples = false;  ///< what follows is a mean over the samples, not a ratio of sums
 };
 
 struct MetricType {
@@ -230,7 +231,7 @@ const std::vector<SumsType>& sums_types() {
       {"rank_counts",
        [](const StepOptions& options, int64_t outputs) { return Intervals(options, outputs).sums(); },
        rank_counts},
-      {"log_loss", [](const StepOptions&, int64_t) { return int64_t{1}; }, log_loss},
+      {"log_loss", [](const StepOptions&, int64_t) { return int64_t{1}; }, log_loss, true},
       {"absolute_error", [](const StepOptions&, int64_t) { return int64_t{1}; }, absolute_error},
       {"squared_error", [](const StepOptions&, int64_t) { return int64_t{1}; }, squared_error},
       {"target_sums", [](const StepOptions&, int64_t outputs) { return 3 * outputs; }, target_sums}};
@@ -328,10 +329,16 @@ bool lower_is_better(const std::string& metric) {
 }
 
 void add_metrics(GraphBuilder& graph, const StepOptions& options, ValueId prediction, ValueId label) {
+  double weight = 1;
+  const auto weighted = [&](ValueId sum) { return weight == 1 ? sum : scale(graph, sum, weight); };
   if (takes_classes(options.loss)) {
+    const PositionRows rows = rows_of_positions(graph, prediction, label);
+    prediction = rows.prediction;
+    label = rows.label;
+    weight = rows.weight;
     for (const int64_t k : options.top_k) {
       const ScopeGuard scope(graph, top_k_name(k));
-      accumulate(graph, graph.metric(top_k_name(k)), top_k_correct(graph, prediction, label, k));
+      accumulate(graph, graph.metric(top_k_name(k)), weighted(top_k_correct(graph, prediction, label, k)));
     }
   }
   const Shape shape = graph.type(prediction).shape;
@@ -342,7 +349,8 @@ void add_metrics(GraphBuilder& graph, const StepOptions& options, ValueId predic
   for (const SumsType& sums : needed_sums(options, shape[1])) {
     const ScopeGuard scope(graph, sums.name);
     const ValueId value = sums.build(graph, options, prediction, label);
-    accumulate(graph, graph.metric(sums.name, sums.count(options, shape[1])), value);
+    accumulate(graph, graph.metric(sums.name, sums.count(options, shape[1])),
+               sums.of_samples ? weighted(value) : value);
   }
 }
 

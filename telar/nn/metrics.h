@@ -42,6 +42,7 @@ std::vector<std::vector<double>> rows_of(const Figure& figure, std::span<const d
 ///   auc: the area under the ROC curve, of class 1 of two, or else the mean over the classes, one against the
 ///     rest. Samples whose logits of the probability are in the same interval count as equal, of which there
 ///     are 32,768 / curves
+/// Of labels with several positions, each position counts like a sample of its own.
 ///   perplexity: e^(mean cross-entropy); mae, rmse, r2: the mean over several numbers of a sample, for r2 the
 ///     mean of theirs
 class Figures {

@@ -32,9 +32,10 @@ void add_metric(GraphBuilder& graph, const std::string& name, ValueId value) {
 
 void add_loss_and_metrics(GraphBuilder& graph, ValueId prediction, const StepOptions& options) {
   const Shape shape = graph.type(prediction).shape;
-  const bool classes = takes_classes(options.loss);
-  const ValueId label = graph.input(
-      "label", classes ? TensorType{DType::i32, {shape[0]}} : TensorType{DType::f32, shape}, true);
+  TensorType type{DType::f32, shape};
+  if (takes_classes(options.loss) && shape.rank() > 1)
+    type = {DType::i32, Shape(std::vector<int64_t>(shape.begin(), shape.end() - 1))};
+  const ValueId label = graph.input("label", type, true);
   {
     const ScopeGuard scope(graph, "loss");
     add_metric(graph, kLoss, loss_of_samples(graph, options.loss, options.loss_options, prediction, label));
@@ -162,8 +163,9 @@ ModelGraphs graphs_of(const Model& model, const StepOptions& options) {
   graphs.evaluation = built_with_loss(model, options, Mode::evaluation).graph().build();
   graphs.prediction = forward_graph(model, Mode::evaluation, options.batch);
   const Shape shape = graphs.prediction.value(graphs.prediction.output("prediction")).type.shape;
-  graphs.metrics =
-      model.loss ? std::vector<std::string>{kLoss} : names_of_sums(options, shape.rank() == 2 ? shape[1] : 0);
+  const bool has_outputs = shape.rank() == 2 || (takes_classes(options.loss) && shape.rank() > 2);
+  graphs.metrics = model.loss ? std::vector<std::string>{kLoss}
+                              : names_of_sums(options, has_outputs ? shape[shape.rank() - 1] : 0);
   require_same_inputs(model, graphs);
   return graphs;
 }

@@ -51,7 +51,7 @@ void require_known_tokens(const Graph& graph, int64_t vocabulary) {
     const int64_t rows = node.op->index_count(graph.input_types(node));
     if (rows == 0 || vocabulary <= rows) continue;
     throw user_error(
-        "layer '{}' has {} tokens, but data.vocabulary is {}; the layer's vocabulary must be at least that",
+        "layer '{}' has {} tokens, but the data have {}; the layer's vocabulary must be at least that",
         node.scope, rows, vocabulary);
   }
 }
@@ -65,6 +65,8 @@ std::string JobMemory::str() const {
 
 JobMemory job_memory(const Job& job, const SampleSpec& spec, int processes) {
   const TrainingStep step = job_step(job, spec);
+  // The labels of positions are the tokens themselves.
+  if (spec.labels_positions()) require_known_tokens(step.gradient, spec.classes);
   if (job.data.options.has("vocabulary"))
     require_known_tokens(step.gradient, job.data.options.integer("vocabulary"));
   const auto sample = static_cast<int64_t>(spec.feature_bytes() + spec.label_bytes());

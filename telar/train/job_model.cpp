@@ -151,10 +151,19 @@ bool same_model(const ModelJob& a, const ModelJob& b) {
   return text(a) == text(b);
 }
 
-Model model_of_job(const ModelJob& job, const Shape& sample, DType input, int64_t outputs) {
+Shape prediction_of(const SampleSpec& spec) {
+  std::vector<int64_t> shape = spec.labels.dims();
+  if (spec.classes > 0) shape.push_back(spec.classes);
+  return Shape(std::move(shape));
+}
+
+int64_t outputs_of(const SampleSpec& spec) { return spec.classes > 0 ? spec.classes : spec.labels[0]; }
+
+Model model_of_job(const ModelJob& job, const SampleSpec& spec) {
+  const DType input = spec.dtype;
   try {
-    Model model = job.layers.empty() ? make_model(job.name, job.options, sample, outputs)
-                                     : model_of_layers(job.layers, sample, input);
+    Model model = job.layers.empty() ? make_model(job.name, job.options, spec.features, outputs_of(spec))
+                                     : model_of_layers(job.layers, spec.features, input);
     if (model.input != input) {
       throw user_error("model '{}' takes {}, but the data are {}", model.name,
                        model.input == DType::i32 ? "token ids" : "numbers",
@@ -162,9 +171,11 @@ Model model_of_job(const ModelJob& job, const Shape& sample, DType input, int64_
     }
     const Graph graph = forward_graph(model, Mode::evaluation, 1);
     const Shape prediction = graph.value(graph.output("prediction")).type.shape;
-    if (prediction != Shape{1, outputs}) {
+    std::vector<int64_t> required = prediction_of(spec).dims();
+    required.insert(required.begin(), 1);
+    if (prediction.dims() != required) {
       throw user_error("the model's last layer produces {} for a batch of 1, but the data require {}",
-                       prediction.str(), Shape{1, outputs}.str());
+                       prediction.str(), Shape(required).str());
     }
     freeze(model, job.freeze);
     return model;

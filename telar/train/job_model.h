@@ -1,5 +1,6 @@
 #pragma once
 
+#include "telar/data/dataset.h"
 #include "telar/nn/model.h"
 #include "telar/train/job.h"
 #include "telar/train/job_node.h"
@@ -15,10 +16,14 @@ ModelJob read_model_job(const JobNode& section);
 /// The section as YAML, including all defaults.
 std::string model_job_text(const ModelJob& model);
 
-/// The model, not of a file, for samples of a shape and dtype. Throws Error (user) with the line of the layer
-/// or model that does not fit. `outputs` is the number of classes, or of values to predict. If the job lists
-/// the layers, the last one must produce [N, outputs].
-Model model_of_job(const ModelJob& job, const Shape& sample, DType input, int64_t outputs);
+/// The model, not of a file, for such samples. Throws Error (user) with the line of the layer or model that
+/// does not fit. The last layer must produce the prediction_of() the samples.
+Model model_of_job(const ModelJob& job, const SampleSpec& spec);
+
+/// What a model predicts of a sample: [classes], [positions, classes], or the shape of the targets.
+Shape prediction_of(const SampleSpec& spec);
+/// The classes, or the values to predict.
+int64_t outputs_of(const SampleSpec& spec);
 
 /// Whether both sections describe the same model: model files are known by their checksums, not by where they
 /// are.

@@ -5,6 +5,7 @@
 #include "telar/core/error.h"
 #include "telar/io/model_file.h"
 #include "telar/observe/process.h"
+#include "telar/train/job_model.h"
 
 namespace telar {
 
@@ -24,7 +25,7 @@ TensorType batch_of(DType dtype, const Shape& sample, int64_t batch) {
 /// What the samples of a job have: "x" and "label".
 TensorType form_of_input(const std::string& name, const SampleSpec& spec, int64_t batch) {
   if (name == "x") return batch_of(spec.dtype, spec.features, batch);
-  return spec.classes > 0 ? batch_of(DType::i32, {}, batch) : batch_of(DType::f32, spec.targets, batch);
+  return batch_of(spec.label_dtype(), spec.labels, batch);
 }
 
 /// Refuses inputs that samples of a job do not have, or have in another form.
@@ -66,9 +67,10 @@ void require_known_labels(const std::string& file, const Graph& graph, const Sam
 
 void require_prediction(const std::string& file, const Graph& graph, const SampleSpec& spec) {
   const Shape shape = graph.value(graph.output("prediction")).type.shape;
-  if (spec.classes > 0 && shape != Shape{graph.batch(), spec.classes})
+  const Shape required = batch_of(DType::f32, prediction_of(spec), graph.batch()).shape;
+  if (spec.classes > 0 && shape != required)
     throw user_error("{} predicts {} for a batch of {}, but the data require {}", file, shape.str(),
-                     graph.batch(), Shape{graph.batch(), spec.classes}.str());
+                     graph.batch(), required.str());
 }
 
 std::string changed_file(const std::string& name, const std::string& found, const std::string& expected) {

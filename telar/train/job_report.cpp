@@ -53,7 +53,8 @@ std::string samples_text(const Datasets& data) {
   const SampleSpec& spec = data.spec();
   text += fmt::format("; each {} {}", name_of(spec.dtype), spec.features.str());
   text += spec.classes > 0 ? fmt::format(", {} classes", spec.classes)
-                           : fmt::format(", with targets {}", spec.targets.str());
+                           : fmt::format(", with targets {}", spec.labels.str());
+  if (spec.labels_positions()) text += fmt::format(" at each position of {}", spec.labels.str());
   if (data.spread) {
     const size_t parts = data.spread->train.size();
     text += parts == 1 ? "; the part of rank 0 alone" : fmt::format("; in {} parts", parts);

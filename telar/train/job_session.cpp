@@ -128,25 +128,24 @@ Cluster cluster_of(const Job& job, int processes, int process, const Processes* 
 
 Model job_model(const Job& job, const SampleSpec& spec) {
   if (!job.model.file.empty()) return model_of_file(job.model, spec);
-  if (spec.classes == 0 && spec.targets.rank() != 1) {
+  if (spec.classes == 0 && spec.labels.rank() != 1) {
     throw user_error(
         "the targets of one sample have the shape {}; only lists of numbers, [N, k], are supported",
-        spec.targets.str());
+        spec.labels.str());
   }
-  return model_of_job(job.model, spec.features, spec.dtype,
-                      spec.classes > 0 ? spec.classes : spec.targets[0]);
+  return model_of_job(job.model, spec);
 }
 
 Figures job_figures(const Job& job, const SampleSpec& spec, const Session& session) {
   if (!job.model.file.empty()) return Figures(session.metric_names());
-  return {job_step_options(job, spec), spec.classes > 0 ? spec.classes : spec.targets[0]};
+  return {job_step_options(job, spec), outputs_of(spec)};
 }
 
 StepOptions job_step_options(const Job& job, const SampleSpec& spec) {
   const auto& means = job.data.target_mean;
-  if (!means.empty() && (spec.classes > 0 || std::ssize(means) != spec.targets.elements()))
+  if (!means.empty() && (spec.classes > 0 || std::ssize(means) != spec.labels.elements()))
     throw user_error("data.target_mean has {} numbers, but a label has {}; there must be one for each",
-                     means.size(), spec.classes > 0 ? 0 : spec.targets.elements());
+                     means.size(), spec.classes > 0 ? 0 : spec.labels.elements());
   StepOptions options;
   options.batch = job.training.batch;
   options.loss = loss_of(job, spec);

@@ -230,6 +230,9 @@ void require_alike(const SampleSpec& train, const SampleSpec& test) {
         "the training samples are {} and the test samples {}; they must have the same shape and type",
         train.features.str(), test.features.str());
   }
+  if (train.labels != test.labels)
+    throw user_error("a label of the training samples is {}, one of the test samples {}; they must be alike",
+                     train.labels.str(), test.labels.str());
   const bool named = !train.class_names.empty() || test.class_names.empty();  // a stream knows no names
   if (train.classes != test.classes || (named && train.class_names != test.class_names)) {
     throw user_error("the training samples have the classes {}, the test samples {}; they must be the same",

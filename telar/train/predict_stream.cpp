@@ -10,6 +10,7 @@
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
 #include "telar/data/batch_source.h"
+#include "telar/data/dataset_batches.h"
 
 namespace telar {
 
@@ -24,12 +25,6 @@ constexpr double kRateHalfLife = 5;  // seconds
 /// How long one partition is waited for; another may receive a message first.
 constexpr std::chrono::milliseconds kArrivalWait(2);
 
-std::vector<BatchTensor> tensors_of_messages(const SampleSpec& spec) {
-  const bool classes = spec.classes > 0;
-  return {{"x", spec.dtype, spec.features},
-          {"label", classes ? DType::i32 : DType::f32, classes ? Shape{} : spec.targets}};
-}
-
 class StreamPrediction {
  public:
   StreamPrediction(Trained& trained, NewerParameters& parameters, MessageLog& log, PredictionWriter& writer,
@@ -41,7 +36,7 @@ class StreamPrediction {
         options_(options),
         decoder_(message_decoder(options.format, options.scale)),
         damaged_(log.name(), options.damage),
-        batch_(tensors_of_messages(options.format.spec)),
+        batch_(tensors_of(options.format.spec)),
         read_(options.starts),
         predicted_(options.starts) {
     for (int p = 0; p < log_.partitions(); ++p) log_.seek(p, read_[static_cast<size_t>(p)]);

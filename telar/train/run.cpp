@@ -11,6 +11,7 @@
 #include "telar/core/memory_limit.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
+#include "telar/train/checkpoint_observer.h"
 #include "telar/train/cluster_run.h"
 #include "telar/train/data_record.h"
 #include "telar/train/file_digest.h"
@@ -319,16 +320,20 @@ class Run {
       stream.emplace(*opened_.data.stream, checkpoint_policy(), is_audited() ? folder.offsets() : fs::path(),
                      uses_servers(job_));
     CheckpointObserver checkpoints(
-        folder.checkpoints(), session, checkpoint_policy(),
-        succession ? files_of(folder)
-                   : ExtraFiles{{"job.yaml", job_text(job_)},
-                                {"samples.json", to_json(opened_.data.spec(), job_.data.rules)},
-                                {"data.json", to_json(opened_.record)}},
-        [&] {
-          log.sync();
-          if (stream) stream->sync();
-        },
-        options_.processes);
+        {.folder = folder.checkpoints(),
+         .files = succession ? files_of(folder)
+                             : ExtraFiles{{"job.yaml", job_text(job_)},
+                                          {"samples.json", to_json(opened_.data.spec(), job_.data.rules)},
+                                          {"data.json", to_json(opened_.record)}},
+         .before =
+             [&] {
+               log.sync();
+               if (stream) stream->sync();
+             },
+         .behind = !stream,  // which learns what is stored when the observer after this one is called
+         .after = job_.output.after_checkpoint,
+         .warn = [this](const std::string& text) { warn(text); }},
+        session, checkpoint_policy(), options_.processes);
     EnergyObserver energy;
     std::vector<TrainingObserver*> observers = {&accepted, &energy, &last_, &log, &checkpoints};
     if (stream) observers.push_back(&*stream);
@@ -371,6 +376,7 @@ class Run {
         summary.staleness = run.cluster->staleness();
         summary.losses = run.cluster->losses();
       }
+      summary.after_checkpoint = checkpoints.failure();
       write_file(folder.summary(), to_json(summary), Links::refuse);
       all_is_written();
       if (options_.elastic != nullptr) folder.make_unknown();  // nobody goes on with a run that has ended

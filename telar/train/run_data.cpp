@@ -120,6 +120,10 @@ class DataOpening {
   void balance_classes() {
     LossJob& loss = job_.loss;
     if (!loss.balanced || !loss.class_weights.empty() || data_.data.spec().classes == 0) return;
+    if (data_.data.spec().labels_positions())
+      throw user_error(
+          "loss.balanced weighs samples by their class, but a sample of these data has {} labels; leave it out, or give loss.class_weights",
+          data_.data.spec().labels.elements());
     const std::vector<int64_t> counts = class_counts(*data_.data.train);
     const auto known = static_cast<double>(counts.size() - std::ranges::count(counts, 0));
     for (const int64_t count : counts)

@@ -30,7 +30,7 @@ std::string to_json(const SampleSpec& spec, int64_t rules) {
   json["features"] = spec.features.dims();
   json["dtype"] = name_of(spec.dtype);
   json["classes"] = spec.classes;
-  json["targets"] = spec.targets.dims();
+  json["targets"] = spec.labels.dims();
   json["class_names"] = spec.class_names;
   json["rules"] = rules;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -47,10 +47,10 @@ SampleSpec sample_spec_from_json(const std::string& text, const std::string& sou
   spec.features = shape_from(fields, "features");
   spec.dtype = fields.choice("dtype", {"f32", "i32"}) == "i32" ? DType::i32 : DType::f32;
   spec.classes = fields.integer("classes", 0, kMostClasses);
-  spec.targets = shape_from(fields, "targets");
+  spec.labels = shape_from(fields, "targets");
   spec.class_names = fields.texts("class_names");
   if (spec.features.rank() == 0) throw fields.wrong("features", "a list of at least one extent");
-  if (spec.classes == 0 && spec.targets.rank() == 0)
+  if (spec.classes == 0 && spec.labels.rank() == 0)
     throw fields.wrong("targets", "a list of at least one extent, because classes is 0");
   if (!spec.class_names.empty() && static_cast<int64_t>(spec.class_names.size()) != spec.classes)
     throw fields.wrong("class_names", fmt::format("empty, or a list of {} names", spec.classes));

@@ -49,7 +49,8 @@ Json form_of_samples(const DatasetPtr& samples) {
   if (samples == nullptr) return {};
   const SampleSpec& spec = samples->spec();
   std::string labels = fmt::format("{} classes", spec.classes);
-  if (spec.classes == 0) labels = "targets " + spec.targets.str();
+  if (spec.labels_positions()) labels += " at each position of " + spec.labels.str();
+  if (spec.classes == 0) labels = "targets " + spec.labels.str();
   if (!spec.class_names.empty()) labels = "classes by name";
   return {{"form", fmt::format("{} {} with {}", name_of(spec.dtype), spec.features.str(), labels)},
           {"classes", spec.class_names}};

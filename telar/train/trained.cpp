@@ -115,7 +115,7 @@ Figures Trained::figures() const { return job_figures(job, spec, *session); }
 
 std::vector<double> evaluate(const Trained& trained, const Dataset& data) {
   require_fit(trained, data.spec());
-  if (data.spec().classes != trained.spec.classes || data.spec().targets != trained.spec.targets) {
+  if (data.spec().classes != trained.spec.classes || data.spec().labels != trained.spec.labels) {
     throw user_error("the labels have {} classes (0: numbers), but the model in {} was trained on {}",
                      data.spec().classes, trained.checkpoint.string(), trained.spec.classes);
   }
@@ -134,7 +134,7 @@ std::vector<float> predict(const Trained& trained, const Batch& batch) {
       for (float& output : outputs) output = 1 / (1 + std::exp(-output));
     return outputs;
   }
-  const auto width = static_cast<size_t>(trained.session->prediction_shape().elements());
+  const auto width = static_cast<size_t>(trained.spec.classes);
   for (size_t row = 0; row < outputs.size(); row += width)
     softmax_in_place(std::span(outputs).subspan(row, width));
   return outputs;

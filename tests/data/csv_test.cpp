@@ -45,7 +45,7 @@ TEST(Csv, WithoutHeaderTheLastColumnIsTheLabel) {
 
 TEST(Csv, WithoutClassesTheLabelIsATarget) {
   const DatasetPtr data = parse("x,y\n1,2.5\n", {});
-  EXPECT_EQ(data->spec().targets, Shape({1}));
+  EXPECT_EQ(data->spec().labels, Shape({1}));
   EXPECT_EQ(read(*data, 0), (Sample{{1}, {}, -1, {2.5F}}));
 }
 

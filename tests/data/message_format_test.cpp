@@ -21,7 +21,7 @@ MessageFormat format_named(const std::string& name, const std::string& dtype = "
   format.dtype = dtype;
   format.spec.features = {3};
   format.spec.classes = classes;
-  if (classes == 0) format.spec.targets = {1};
+  if (classes == 0) format.spec.labels = {1};
   return format;
 }
 
@@ -203,7 +203,7 @@ TEST(MessageFormat, JsonNumbersOfMoreThan64BitsAreNamed) {
   EXPECT_EQ(decoded(json, R"({"a": 1e400, "x": [1, 2, 3], "b": [{"c": -1e400}], "label": 4})").label[0], 4)
       << "where nobody needs them";
   json.spec.classes = 0;
-  json.spec.targets = {1};
+  json.spec.labels = {1};
   EXPECT_TRUE(says(sentence(R"({"x": [1, 2, 3], "label": 1)" + std::string(400, '0') + "}"),
                    "target 0 is 1" + std::string(29, '0') + "…, which is too large"));
 }

@@ -45,7 +45,7 @@ inline MessageFormat record_format(const std::string& name, std::vector<std::str
   format.message = "shop.Event";
   format.spec.features = {features};
   format.spec.classes = classes;
-  if (classes == 0) format.spec.targets = {1};
+  if (classes == 0) format.spec.labels = {1};
   return format;
 }
 

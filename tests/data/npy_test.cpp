@@ -60,7 +60,7 @@ TEST(Npy, RealLabelsAreTargetsOfARegression) {
   for (const char* features : {"features_f4.npy", "features_u1.npy"}) {
     const DatasetPtr data = open_npy(fixture(features), fixture("targets_f4.npy"), 0);
     EXPECT_EQ(data->spec().classes, 0);
-    EXPECT_EQ(data->spec().targets, Shape({2}));
+    EXPECT_EQ(data->spec().labels, Shape({2}));
     EXPECT_EQ(read(*data, 2).targets, (std::vector<float>{4, 5.25F}));
   }
   EXPECT_EQ(read(*open_npy(fixture("features_u1.npy"), fixture("targets_f4.npy"), 0), 1).values,

@@ -78,7 +78,7 @@ TEST_F(SafetensorsSource, ReadsWhatTelarWritesWithTargetsAndOtherNames) {
                 {{"path", path}, {"features", "images"}, {"labels", "y"}, {"classes", int64_t{0}}});
   const DatasetPtr data = type.open({.options = options}, Split::train).samples;
   EXPECT_EQ(data->spec().features, Shape({1, 2, 2}));
-  EXPECT_EQ(data->spec().targets, Shape({2}));
+  EXPECT_EQ(data->spec().labels, Shape({2}));
   EXPECT_EQ(read(*data, 2).targets, (std::vector<float>{5, 6}));
 }
 

@@ -71,7 +71,7 @@ TEST(Synthetic, TokensStayInTheVocabularyAndDependOnTheClass) {
 
 TEST(Synthetic, TargetsAreALinearFunctionOfUnitSize) {
   const DatasetPtr data = synthetic({.samples = 2000, .features = {8}, .classes = 0, .seed = 4});
-  EXPECT_EQ(data->spec().targets, Shape({1}));
+  EXPECT_EQ(data->spec().labels, Shape({1}));
   double squares = 0;
   for (int64_t i = 0; i < data->size(); ++i) squares += std::pow(read(*data, i).targets[0], 2);
   EXPECT_GT(squares / 2000, 0.2);

@@ -27,7 +27,7 @@ CsvOptions with_targets(const Names& targets) {
 
 std::vector<float> targets_of(const CsvTable& table, int64_t row) {
   std::vector<double> features(static_cast<size_t>(table.samples->spec().features.elements()));
-  std::vector<float> targets(static_cast<size_t>(table.samples->spec().targets.elements()));
+  std::vector<float> targets(static_cast<size_t>(table.samples->spec().labels.elements()));
   table.samples->read(row, {}, std::as_writable_bytes(std::span(features)),
                       std::as_writable_bytes(std::span(targets)));
   return targets;
@@ -38,7 +38,7 @@ TEST(TableTargets, AreSeveralColumnsInTheirOrder) {
                                        with_targets({"price", "rent"}), "t.csv");
   EXPECT_EQ(table.columns, (Names{"size", "city"}));
   EXPECT_EQ(table.classes, 0);
-  EXPECT_EQ(table.samples->spec().targets, (Shape{2}));
+  EXPECT_EQ(table.samples->spec().labels, (Shape{2}));
   EXPECT_EQ(targets_of(table, 1), (std::vector<float>{80.5F, 8}));
   EXPECT_EQ(table.label, "");
 }

@@ -1,4 +1,5 @@
 #include "telar/nn/training_step.h"
+#include "telar/nn/metrics.h"
 
 #include <gtest/gtest.h>
 
@@ -68,10 +69,14 @@ accumulate(%15, %13)  # fc
   EXPECT_EQ(step.metrics, (std::vector<std::string>{"loss", "accuracy"}));
 }
 
+/// Of a model of the zoo.
+Shape sample_of(const std::string& name) {
+  return name == "lstm" ? Shape{6, 4} : name == "gpt_small" ? Shape{6} : Shape{3, 64, 64};
+}
+
 TEST(TrainingStep, UpdatesFollowTheOrderOfTheGradients) {
   for (const std::string& name : model_names()) {
-    const Shape sample = name == "lstm" ? Shape{6, 4} : name == "mlp" ? Shape{9} : Shape{3, 64, 64};
-    const TrainingStep step = make_training_step(make_model(name, {}, sample, 5), {.batch = 2});
+    const TrainingStep step = make_training_step(make_model(name, {}, sample_of(name), 5), {.batch = 2});
     const auto ready = written(step.gradient, ValueKind::gradient);
     EXPECT_EQ(written(step.update, ValueKind::parameter), ready) << name;
     EXPECT_EQ(ready.size(), step.parameters.size()) << name;
@@ -97,10 +102,10 @@ TEST(TrainingStep, RunningStatisticsAreSummedInTrainingAndReadInEvaluation) {
 
 TEST(TrainingStep, IsTheSameBuiltForABatchOrAdaptedToIt) {
   for (const std::string& name : model_names()) {
-    const bool sequence = name == "lstm";
+    const bool sequence = sample_of(name).rank() < 3;
     const Model model =
         make_model(name, sequence ? Attributes{{"layers", int64_t{2}}, {"dropout", 0.5}} : Attributes{},
-                   sequence ? Shape{6, 4} : Shape{3, 64, 64}, 5);
+                   sample_of(name), 5);
     for (const Precision precision : {Precision::f32, Precision::bf16}) {
       const TrainingStep of_8 = make_training_step(model, {.batch = 8, .precision = precision});
       const TrainingStep of_3 = make_training_step(model, {.batch = 3, .precision = precision});
@@ -225,14 +230,36 @@ TEST(TrainingStep, InBf16NoImageInsideTheNetworkIsConverted) {
   }
 }
 
+TEST(TrainingStep, TakesALabelForEachPosition) {
+  const Model positions{"positions", {5, 4}, DType::f32, [](ModelBuilder& model, ValueId x) {
+                          return linear(model, "fc", x, 3);
+                        }};
+  const TrainingStep step =
+      make_training_step(positions, {.batch = 2, .metrics = {"perplexity", "confusion_matrix"}});
+  const Graph& graph = step.evaluation;
+  EXPECT_EQ(graph.value(graph.find(ValueKind::input, "label")).type, (TensorType{DType::i32, {2, 5}}));
+  EXPECT_EQ(step.metrics, names_of_sums({.metrics = {"perplexity", "confusion_matrix"}}, 3));
+  // Means over samples are of means over positions; counts are of positions.
+  for (const Node* node : nodes_named(graph, "accumulate")) {
+    const std::string& name = graph.value(node->inputs[0]).name;
+    const Node& added = graph.nodes()[static_cast<size_t>(graph.value(node->inputs[1]).node)];
+    const bool mean = name != "confusion_counts";
+    ASSERT_EQ(added.op->name() == "scale", mean) << name;
+    if (mean) {
+      EXPECT_EQ(added.attributes.real("factor"), 0.2) << name;
+    }
+  }
+}
+
 TEST(TrainingStep, RefusesInvalidOptionsAndModels) {
   EXPECT_THROW(make_training_step(tiny(), {.batch = 0}), Error);
   EXPECT_THROW(make_training_step(tiny(), {.loss_options = {.label_smoothing = 1}}), Error);
   EXPECT_THROW(make_training_step(tiny(), {.clip_norm = 0}), Error);
   EXPECT_THROW(make_training_step(tiny(), {.top_k = {4}}), Error);
   EXPECT_THROW(make_training_step(tiny(), {.trains = [](const std::string&) { return false; }}), Error);
-  const Model no_logits{
-      "none", {3, 4}, DType::f32, [](ModelBuilder& model, ValueId x) { return linear(model, "fc", x, 3); }};
+  const Model no_logits{"none", {3}, DType::f32, [](ModelBuilder& model, ValueId x) {
+                          return reshape(model, linear(model, "fc", x, 1), {-1});
+                        }};
   EXPECT_THROW(make_training_step(no_logits, {}), Error);
 }
 

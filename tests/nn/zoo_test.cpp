@@ -63,6 +63,23 @@ TEST(Zoo, ParameterCountsEqualThePublishedOnes) {
   EXPECT_EQ(count("lenet5", {}, {1, 28, 28}, 10), 61706);
 }
 
+TEST(Zoo, GptSmallHasTheParametersOfItsFormula) {
+  const auto formula = [](int64_t layers, int64_t width, int64_t length, int64_t vocabulary) {
+    const int64_t block = 12 * width * width + 13 * width;  // weights, biases, and two layer norms
+    return layers * block + (2 * vocabulary + length + 2) * width;
+  };
+  EXPECT_EQ(count("gpt_small", {}, {64}, 256), formula(4, 128, 64, 256));
+  const Attributes options{{"layers", int64_t{2}}, {"heads", int64_t{3}}, {"width", int64_t{12}}};
+  EXPECT_EQ(count("gpt_small", options, {7}, 11), formula(2, 12, 7, 11));
+}
+
+TEST(Zoo, GptSmallTakesTokensAndHeadsThatDivideItsWidth) {
+  EXPECT_EQ(complaint("gpt_small", {{"heads", int64_t{3}}}, {8}, 256),
+            "model 'gpt_small': width is 128, which does not divide among 3 heads");
+  EXPECT_EQ(complaint("gpt_small", {}, {8, 4}, 256),
+            "model 'gpt_small' takes samples [T] of token ids, not [8, 4]");
+}
+
 TEST(Zoo, TheSmallStemKeepsTheImageSize) {
   const Model model = make_model("resnet18", {{"stem", std::string("3x3")}}, {3, 32, 32}, 10);
   EXPECT_EQ(trainable_count(parameters_of(model)), 11173962);  // the usual CIFAR-10 ResNet-18

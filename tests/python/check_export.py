@@ -371,6 +371,22 @@ class Runs(unittest.TestCase):
             numpy.testing.assert_allclose(given, self.predicted("x.npy"), rtol=1e-4, atol=1e-5)
             subprocess.run(["rm", "-rf", "run"], check=True)
 
+    def test_texts(self):
+        """A probability for each token at each position: the loss that follows from them is that of telar evaluate."""
+        text = RANDOM.choice(numpy.frombuffer("abc dé\n".encode(), "u1"), 600).tobytes()
+        with open("text", "wb") as file:
+            file.write(text)
+        self.trained("name: text\nmodel: {name: gpt_small, options: {layers: 2, heads: 2, width: 8}}\n"
+                     "data: {source: text, path: text, length: 9}\ntraining: {epochs: 3, batch: 8}\n")
+        self.telar("export", "run", "m.onnx")
+        samples = numpy.array([list(text[i:i + 10]) for i in range(0, len(text) - 9, 9)], "i4")
+        given = executed("m.onnx", x=samples[:, :-1])
+        self.assertEqual(given.shape, (len(samples), 9, 256))
+        numpy.testing.assert_allclose(given.sum(2), 1, rtol=1e-5)
+        loss = -numpy.log(numpy.take_along_axis(given, samples[:, 1:, None], 2)).mean()
+        self.telar("evaluate", "run", "--data", "text", "--summary", "found.json")
+        self.assertAlmostEqual(json.loads(whole("found.json"))["test_loss"], loss, delta=1e-5)
+
     def test_what_cannot_be_is_refused(self):
         for arguments, sentence in ((["export", "nothing", "m.onnx"], "nothing"), (["export", "nothing"], "FILE")):
             done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True)

@@ -276,6 +276,8 @@ TEST(Cluster, ARunThatLostMoreThanATenthOfItsUpdatesWarns) {
   EXPECT_EQ(json.at("losses").at("updates"), 100);
   summary.losses->servers.front().updates = 1;
   EXPECT_EQ(nlohmann::json::parse(to_json(summary)).at("warning"), "");
+  summary.after_checkpoint = "not copied";
+  EXPECT_EQ(nlohmann::json::parse(to_json(summary)).at("warning"), "not copied");
 }
 
 TEST(Cluster, AnAddressForWorkersNeedsServersThatTheyCanReach) {

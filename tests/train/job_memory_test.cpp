@@ -85,7 +85,7 @@ TEST(JobMemory, RefusesTokensThatTheModelDoesNotKnow) {
         "job.yaml");
   };
   EXPECT_NO_THROW(check_runs(job(64)));
-  expect_error([&] { check_runs(job(65)); }, {"layer 'embedding' has 64 tokens", "data.vocabulary is 65"});
+  expect_error([&] { check_runs(job(65)); }, {"layer 'embedding' has 64 tokens", "the data have 65"});
 }
 
 TEST(JobMemory, RefusesSamplesThatAreTooLarge) {

@@ -17,7 +17,7 @@ Job job_of(const std::string& layers) {
 }
 
 Model model_of(const std::string& layers) {
-  return model_of_job(job_of(layers).model, {1, 28, 28}, DType::f32, 10);
+  return model_of_job(job_of(layers).model, {.features = {1, 28, 28}, .classes = 10});
 }
 
 std::string mistake_in_layers(const std::string& layers) {
@@ -119,7 +119,7 @@ TEST(InlineLayers, RecurrentBranchAndReduceBuild) {
 TEST(Zoo, AModelThatDoesNotFitTheSamplesIsReportedWithItsLine) {
   const Job job = parse_job("data: fashion-mnist\nmodel: alexnet\n", "job.yaml");
   try {
-    model_of_job(job.model, {1, 28, 28}, DType::f32, 10);
+    model_of_job(job.model, {.features = {1, 28, 28}, .classes = 10});
     FAIL();
   } catch (const Error& error) {
     EXPECT_TRUE(says(error.what(), "job.yaml:2"));

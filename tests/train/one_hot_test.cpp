@@ -74,7 +74,7 @@ class OneHot final : public Dataset {
  public:
   explicit OneHot(int64_t samples) : samples_(samples) {
     spec_.features = {samples};
-    spec_.targets = {kOutputs};
+    spec_.labels = {kOutputs};
   }
   int64_t size() const override { return samples_; }
   const SampleSpec& spec() const override { return spec_; }

@@ -415,7 +415,7 @@ TEST(PublishDrift, ChangesLabelsAndTargets) {
     EXPECT_EQ(changed, (label + 1) % 3);
   }
   std::vector<float> targets = {1, -2};
-  change_label({.targets = {2}}, std::as_writable_bytes(std::span(targets)));
+  change_label({.labels = {2}}, std::as_writable_bytes(std::span(targets)));
   EXPECT_EQ(targets, (std::vector<float>{-1, 2}));
 }
 

@@ -113,7 +113,7 @@ SampleSpec npy_spec(const NpyArray& features, const NpyArray& labels, int64_t cl
       throw user_error("{}: targets of a regression must be f4 or f8, not {}; for classes, say how many",
                        labels.file, labels.header.type);
     }
-    spec.targets = of_one_sample(label_shape);
+    spec.labels = of_one_sample(label_shape);
   }
   return spec;
 }

@@ -35,7 +35,7 @@ MessageFields::MessageFields(const MessageFormat& format)
   // One field may have all of the features' numbers.
   for (Numbers& numbers : numbers_) numbers.most = static_cast<size_t>(spec_.features.elements());
   if (format.labelled)
-    numbers_.back().most = spec_.classes > 0 ? 1 : static_cast<size_t>(spec_.targets.elements());
+    numbers_.back().most = spec_.classes > 0 ? 1 : static_cast<size_t>(spec_.labels.elements());
 }
 
 void MessageFields::clear() {

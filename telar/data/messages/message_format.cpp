@@ -222,8 +222,8 @@ void check(const MessageFormat& format) {
     throw user_error("token ids need the dtype i32 and a vocabulary above 0; here they are {} and {}",
                      format.dtype, format.vocabulary);
   if (format.name == "csv" && tokens) throw user_error("csv holds f32 features, not token ids");
-  if (format.name == "csv" && format.spec.classes == 0 && format.spec.targets.elements() != 1)
-    throw user_error("csv has one target, not {}", format.spec.targets.str());
+  if (format.name == "csv" && format.spec.classes == 0 && format.spec.labels.elements() != 1)
+    throw user_error("csv has one target, not {}", format.spec.labels.str());
   if (format.name == "avro" && format.schema.empty())
     throw user_error("avro needs the file of the schema with which the records were written");
   for (const int64_t id : format.schema_ids) {

@@ -89,7 +89,7 @@ Bytes label_bytes(const SafetensorsEntry& labels, const Reader& read, int64_t cl
   spec.classes = classes;
   const Shape sample = sample_shape(labels.shape, what);
   if (classes == 0) {
-    spec.targets = sample;
+    spec.labels = sample;
     return finite_values<float>(labels, read, what);
   }
   if (sample.elements() != 1)
@@ -111,7 +111,7 @@ OpenedSource open_tensors(const std::string& path, const Attributes& options, in
   SampleSpec spec = spec_of(features, holds_integers(features) ? DType::i32 : DType::f32, rules, what);
   Bytes values = feature_bytes(features, read, spec, what);
   Bytes classes = label_bytes(labels, read, options.integer("classes"), spec, named(labels.name, path));
-  RoundingLoss rounding(static_cast<size_t>(spec.targets.elements()));
+  RoundingLoss rounding(static_cast<size_t>(spec.labels.elements()));
   if (spec.classes == 0)
     for (const double target : tensor_numbers<double>(labels, read)) rounding.add(target);
   std::string warning = target_warning(rounding, named(labels.name, path));

@@ -7,18 +7,13 @@
 #include <utility>
 
 #include "telar/core/error.h"
+#include "telar/data/dataset_batches.h"
 
 namespace telar {
 
 namespace {
 
 constexpr int kTakenForEnds = 10'000;
-
-std::vector<BatchTensor> tensors_of_stream(const SampleSpec& spec) {
-  const bool classes = spec.classes > 0;
-  return {{"x", spec.dtype, spec.features},
-          {"label", classes ? DType::i32 : DType::f32, classes ? Shape{} : spec.targets}};
-}
 
 int64_t sum_of_lengths(const std::vector<int64_t>& starts, const std::vector<int64_t>& ends) {
   int64_t sum = 0;
@@ -48,7 +43,7 @@ void check_stream(const StreamOptions& options, const MessageLog& log) {
 StreamBatches::StreamBatches(std::unique_ptr<MessageLog> log, StreamOptions options)
     : log_(std::move(log)),
       options_(std::move(options)),
-      tensors_(tensors_of_stream(options_.format.spec)),
+      tensors_(tensors_of(options_.format.spec)),
       decoder_(message_decoder(options_.format, options_.scale)),
       damaged_(log_->name(), {options_.skip_damaged, options_.batch, options_.dead_letters, options_.warn}),
       partitions_(static_cast<int>(options_.starts.size())),

@@ -170,7 +170,7 @@ class TableReading {
     spec.classes = table_.classes;
     Bytes label_bytes =
         spec.classes > 0 ? bytes_of(std::vector<int32_t>(labels.begin(), labels.end())) : targets_of(labels);
-    if (spec.classes == 0) spec.targets = {std::ssize(columns_.labels)};
+    if (spec.classes == 0) spec.labels = {std::ssize(columns_.labels)};
     table_.samples = in_memory(std::move(spec), std::move(features), 0, std::move(label_bytes));
   }
 

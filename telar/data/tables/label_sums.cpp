@@ -48,6 +48,9 @@ class Probabilities final : public Dataset {
 
 std::vector<int32_t> labels_of(const Dataset& data) {
   if (data.spec().classes == 0) throw user_error("the labels are numbers, so the samples have no classes");
+  if (data.spec().labels_positions())
+    throw user_error("a sample has {} labels, one for each position, so it is not of one class",
+                     data.spec().labels.elements());
   std::vector<int32_t> labels;
   for_each_label(data, [&](std::span<std::byte> label) { labels.push_back(as_ints(label)[0]); });
   return labels;
@@ -61,7 +64,7 @@ std::vector<int64_t> class_counts(const Dataset& data) {
 
 std::vector<double> target_means(const Dataset& data) {
   if (data.spec().classes > 0) throw user_error("the labels are classes, not numbers");
-  std::vector<double> means(static_cast<size_t>(data.spec().targets.elements()));
+  std::vector<double> means(static_cast<size_t>(data.spec().labels.elements()));
   double count = 0;
   for_each_label(data, [&](std::span<std::byte> label) {
     ++count;

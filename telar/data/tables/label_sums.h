@@ -7,7 +7,8 @@
 
 namespace telar {
 
-/// The class of each sample. Reads all samples. Throws Error (user) for labels that are numbers.
+/// The class of each sample. Reads all samples. Throws Error (user) for labels that are numbers, and for
+/// several labels in a sample.
 std::vector<int32_t> labels_of(const Dataset& data);
 
 /// The number of samples of each class. Reads all samples. Throws Error (user) for labels that are numbers.

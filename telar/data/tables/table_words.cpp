@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "telar/core/utf8.h"
 #include "telar/data/tables/csv_rows.h"
 
 namespace telar {
@@ -27,23 +28,9 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-/// The bytes of the UTF-8 character that begins here; 0 if none does.
-size_t character_at(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  const size_t bytes = first < 0x80         ? 1
-                       : (first >> 5) == 6  ? 2
-                       : (first >> 4) == 14 ? 3
-                       : (first >> 3) == 30 ? 4
-                                            : 0;
-  if (bytes == 0 || bytes > text.size()) return 0;
-  const auto follows = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80; };
-  return std::all_of(text.begin() + 1, text.begin() + static_cast<std::ptrdiff_t>(bytes), follows) ? bytes
-                                                                                                   : 0;
-}
-
 std::string as_utf8(std::string_view text) {
   for (std::string_view rest = text; !rest.empty();) {
-    const size_t bytes = character_at(rest);
+    const size_t bytes = utf8_character(rest);
     if (bytes > 0) {
       rest.remove_prefix(bytes);
       continue;

@@ -42,13 +42,10 @@ std::string normalised(OnnxBuilder& onnx, const std::string& x, const Shape& sha
 }
 
 /// What people ask for of the prediction [N, …].
-std::string result(OnnxBuilder& onnx, const std::string& prediction, const Shape& shape,
-                   OnnxForm::Result wanted) {
+std::string result(OnnxBuilder& onnx, const std::string& prediction, OnnxForm::Result wanted) {
   if (wanted == OnnxForm::Result::values) return prediction;
   if (wanted == OnnxForm::Result::probabilities) return onnx.add("Sigmoid", {prediction});
-  const std::string rows =
-      shape.rank() == 2 ? prediction : onnx.add("Reshape", {prediction, onnx.integers({0, -1})});
-  return onnx.add("Softmax", {rows}, {{"axis", int64_t{1}}});
+  return onnx.add("Softmax", {prediction}, {{"axis", int64_t{-1}}});
 }
 
 void add_parameter(OnnxBuilder& onnx, const Value& value, const std::string& name,
@@ -122,15 +119,13 @@ void write_onnx(OutputFile& file, const Graph& prediction,
   onnx.set_scope("");
   const ValueId last = prediction.output("prediction");
   const Shape& shape = prediction.value(last).type.shape;
-  const std::string end = result(onnx, name_of_value(last), shape, form.result);
+  const std::string end = result(onnx, name_of_value(last), form.result);
   onnx_format::NodeProto& renamed = *graph.add_node();
   renamed.set_op_type("Identity");
   renamed.add_input(end);
   renamed.add_output(output);
   renamed.set_name(output);
-  const bool flat = form.result == OnnxForm::Result::classes;
-  describe(*graph.add_output(), output, kOnnxF32, flat ? Shape({shape[0], shape.elements_per_item()}) : shape,
-           true);
+  describe(*graph.add_output(), output, kOnnxF32, shape, true);
 
   std::string bytes;
   if (!model.SerializeToString(&bytes))

@@ -15,7 +15,7 @@ namespace telar {
 struct OnnxForm {
   enum class Result : uint8_t {
     values,         ///< of the prediction, named "values"
-    classes,        ///< softmax over the numbers of a sample, named "probabilities"
+    classes,        ///< softmax over the last axis, named "probabilities"
     probabilities,  ///< sigmoid of each number, named "probabilities"
   };
   std::string name;  ///< of the model

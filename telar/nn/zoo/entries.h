@@ -22,5 +22,6 @@ ZooEntry resnet18_entry();
 ZooEntry resnet34_entry();
 ZooEntry resnet50_entry();
 ZooEntry lstm_entry();
+ZooEntry gpt_small_entry();
 
 }  // namespace telar

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace telar {
+
+/// The bytes of the UTF-8 character with which a text begins, 1 to 4; 0 if it begins with none, or with a cut
+/// one. (RFC 3629: no longer form than necessary, no surrogate, at most U+10FFFF.) The text is not empty.
+size_t utf8_character(std::string_view text);
+
+/// Any bytes as text that a terminal shows and that does nothing else: bytes that are no UTF-8, and control
+/// characters other than tab and line end, become U+FFFD.
+std::string shown_as_text(std::string_view bytes);
+
+}  // namespace telar

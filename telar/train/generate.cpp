@@ -1,0 +1,95 @@
+#include "telar/train/generate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "telar/core/error.h"
+#include "telar/core/random.h"
+#include "telar/data/dataset_batches.h"
+#include "telar/train/batch_view.h"
+
+namespace telar {
+
+namespace {
+
+constexpr uint64_t kGenerateStream = 0x9e4e;
+
+void require_text(const Trained& trained, const std::string& prompt, const GenerateOptions& options) {
+  if (!trained.spec.labels_positions())
+    throw user_error(
+        "the model in {} was trained on data.source {}, not on texts, so it continues none; give it samples as files",
+        trained.checkpoint.string(), trained.job.data.source);
+  if (prompt.empty()) throw user_error("the prompt is empty; it must have at least one token");
+  if (options.tokens < 0)
+    throw user_error("there are {} tokens to write; it must be at least 0", options.tokens);
+  if (!(options.temperature >= 0 && std::isfinite(options.temperature)))
+    throw user_error("the temperature is {}; it must be a number of at least 0", options.temperature);
+}
+
+/// The place that u, from 0 to 1, falls to, if each has a stretch as long as its probability.
+int32_t drawn(std::span<const float> logits, double temperature, double u) {
+  const double largest = *std::ranges::max_element(logits);
+  std::vector<double> sums;
+  double sum = 0;
+  for (const float logit : logits)
+    sums.push_back(sum += std::exp((static_cast<double>(logit) - largest) / temperature));
+  const auto found = std::ranges::upper_bound(sums, u * sum);
+  return static_cast<int32_t>(std::min(found, sums.end() - 1) - sums.begin());
+}
+
+class Generator {
+ public:
+  Generator(const Trained& trained, const GenerateOptions& options)
+      : trained_(trained),
+        options_(options),
+        random_(options.seed, kGenerateStream),
+        batch_(tensors_of(trained.spec)) {
+    batch_.resize(1);
+    batch_.ids()[0] = 0;
+    batch_.all_samples = 1;
+  }
+
+  /// The token after these.
+  int32_t next(std::span<const int32_t> tokens) {
+    const auto length = static_cast<size_t>(trained_.spec.features[0]);
+    const std::span<const int32_t> seen = tokens.last(std::min(tokens.size(), length));
+    std::memset(batch_.data(0), 0, trained_.spec.feature_bytes());  // no position attends to those after it
+    std::memcpy(batch_.data(0), seen.data(), seen.size_bytes());
+    const std::vector<float> outputs = trained_.session->predict(view_of(batch_));
+    const auto classes = static_cast<size_t>(trained_.spec.classes);
+    const std::span logits = std::span(outputs).subspan((seen.size() - 1) * classes, classes);
+    if (!std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); }))
+      throw run_error("the model in {} predicts numbers that are not finite", trained_.checkpoint.string());
+    if (options_.temperature > 0) return drawn(logits, options_.temperature, random_.uniform());
+    return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+  }
+
+ private:
+  const Trained& trained_;
+  GenerateOptions options_;
+  RandomSequence random_;
+  Batch batch_;
+};
+
+}  // namespace
+
+void require_one_prediction(const Trained& trained) {
+  if (!trained.spec.labels_positions()) return;
+  throw user_error(
+      "the model in {} was trained on texts and predicts a token at each position; telar predict continues a text, with --prompt",
+      trained.checkpoint.string());
+}
+
+std::string generate(const Trained& trained, const std::string& prompt, const GenerateOptions& options) {
+  require_text(trained, prompt, options);
+  Generator generator(trained, options);
+  std::vector<int32_t> tokens;
+  for (const char c : prompt) tokens.push_back(static_cast<uint8_t>(c));
+  while (std::ssize(tokens) < std::ssize(prompt) + options.tokens) tokens.push_back(generator.next(tokens));
+  return {tokens.begin(), tokens.end()};
+}
+
+}  // namespace telar
