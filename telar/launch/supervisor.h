@@ -11,8 +11,8 @@
 
 namespace telar {
 
-/// What a supervised process says on its standard output, each in a line of its own: where the others join, or
-/// where a parameter server listens ("@address HOST:PORT"), and the number of the first step that it has
+/// What a supervised process says on its standard output, each in a line of its own: where the others join,
+/// or where a parameter server listens ("@address HOST:PORT"), and the number of the first step that it has
 /// completed since its start ("@step N"). Another one that says where the others join has taken over from the
 /// first.
 inline constexpr char kAddressLine[] = "@address ";
