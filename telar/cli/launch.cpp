@@ -47,6 +47,9 @@ struct LaunchArguments {
   int restarts = -1;
   int nodes = 0;
   std::string partition;
+  std::string address;
+  std::string python;
+  int cpus = -1;
   std::string output;
   std::string summary;
   bool resume = false;
@@ -79,6 +82,8 @@ Job job_of(const LaunchArguments& arguments) {
   if (run.on != "ssh" && (names_hosts || !arguments.ssh.empty()))
     throw user_error("--hosts, --host-file and --ssh are for --on ssh, not for --on {}", run.on);
   if (run.on != "slurm" && arguments.nodes > 0) throw user_error("--nodes is for --on slurm");
+  if (run.on != "ray" && (!arguments.address.empty() || !arguments.python.empty() || arguments.cpus >= 0))
+    throw user_error("--address, --python and --cpus are for --on ray, not for --on {}", run.on);
   if (names_hosts) {
     run.hosts.clear();
     run.host_file = arguments.host_file;
@@ -87,6 +92,9 @@ Job job_of(const LaunchArguments& arguments) {
   if (!arguments.ssh.empty()) run.ssh = arguments.ssh;
   if (!arguments.program.empty()) run.program = arguments.program;
   if (!arguments.partition.empty()) run.partition = arguments.partition;
+  if (!arguments.address.empty()) run.address = arguments.address;
+  if (!arguments.python.empty()) run.python = arguments.python;
+  if (arguments.cpus >= 0) run.cpus = arguments.cpus;
   if (arguments.processes > 0) run.processes = arguments.processes;
   if (arguments.restarts >= 0) run.restarts = arguments.restarts;
   if (arguments.nodes > 0) run.nodes = arguments.nodes;
@@ -102,6 +110,7 @@ std::unique_ptr<LaunchEngine> engine_of(const Job& job) {
         "--processes (run.processes) is for strategies without parameter servers; with '{}', strategy.workers says how many workers there are",
         job.strategy.name);
   if (run.on == "slurm") return slurm_engine();
+  if (run.on == "ray") return ray_engine(run.address, run.python, static_cast<int>(run.cpus));
   if (run.on == "local") {
     if (uses_servers(job)) return local_engine(static_cast<int>(all_workers_of(job.strategy)));
     if (run.processes == 0)
@@ -187,6 +196,7 @@ class LaunchedRun {
 
   LaunchCommand first(int processes, bool resume, const std::vector<std::string>& servers) {
     LaunchCommand command = telar("train");
+    command.trains = !workers();
     command.words.push_back(arguments_.job);
     for (const std::string& one : arguments_.overrides)
       command.words.insert(command.words.end(), {"--set", one});
@@ -224,6 +234,7 @@ class LaunchedRun {
   }
   LaunchCommand server(int number, int port) {
     LaunchCommand command = telar("serve");
+    command.trains = false;
     command.words.insert(command.words.end(), {"--listen", listening(port)});
     if (!copies())
       command.words.insert(command.words.end(),
@@ -339,10 +350,11 @@ void add_launch(Verb& program) {
   add_overrides(verb, arguments->overrides);
   verb.option(
           "--on", arguments->on,
-          "local: this host; ssh: hosts that ssh reaches; slurm: the nodes of this allocation (local, or run.on of the job, which may have the other options of where it runs, too)")
-      .one_of({"local", "ssh", "slurm"});
-  verb.option("--processes", arguments->processes,
-              "Processes of the run; without it, one on each place of the hosts or for each task of Slurm")
+          "local: this host; ssh: hosts that ssh reaches; slurm: the nodes of this allocation; ray: those of a cluster of Ray (local, or run.on of the job, which may have the other options of where it runs, too)")
+      .one_of({"local", "ssh", "slurm", "ray"});
+  verb.option(
+          "--processes", arguments->processes,
+          "Processes of the run; without it, one on each place of the hosts or nodes, or for each task of Slurm")
       .between(1, 10'000);
   const Option hosts =
       verb.option("--hosts", arguments->hosts, "Hosts for ssh, as in node1,node2:4 (four places)");
@@ -352,6 +364,11 @@ void add_launch(Verb& program) {
   verb.option("--nodes", arguments->nodes, "Submits this command to Slurm, as a batch job of so many nodes")
       .between(1, 10'000);
   verb.option("--partition", arguments->partition, "Slurm's partition for it");
+  verb.option("--address", arguments->address,
+              "The address of Ray's cluster; without it, that of this host (ray)");
+  verb.option("--python", arguments->python, "A Python on this host that has Ray (python3)");
+  verb.option("--cpus", arguments->cpus, "Processors of each place; 0: each node is one place (0, ray)")
+      .between(0, 4096);
   verb.option("--program", arguments->program,
               "The path of telar on the hosts; without it, that of this program");
   verb.option("--restarts", arguments->restarts, "How often a run that has failed is started again (3)")
@@ -366,6 +383,7 @@ void add_launch(Verb& program) {
       "  telar launch JOB --processes 4\n"
       "  telar launch JOB --on ssh --hosts node1,node2 --certificates certs\n"
       "  telar launch JOB --on slurm --nodes 4 --certificates certs\n"
+      "  telar launch JOB --on ray --certificates certs\n"
       "A process that is killed is replaced (strategy.min_workers), or the run continues from its checkpoint.\n"
       "Exit codes: those of telar train.");
   verb.action([arguments] { return launch(*arguments); });

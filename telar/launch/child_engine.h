@@ -36,7 +36,6 @@ class ChildEngine : public LaunchEngine {
 
  private:
   struct Child;
-  void read_lines(Child& child, std::vector<LaunchEvent>& events);
   std::vector<std::unique_ptr<Child>> children_;  ///< by the number of their process; null: reported as ended
 };
 

@@ -16,6 +16,7 @@ struct LaunchSlot {
 struct LaunchCommand {
   std::vector<std::string> words;                  ///< the program and its arguments
   std::map<std::string, std::string> environment;  ///< in addition to that of the host; may be secret
+  bool trains = true;  ///< false: it computes little, and shares its place with others
 };
 
 /// How a process has ended.

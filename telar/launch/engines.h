@@ -28,6 +28,11 @@ std::vector<std::string> slurm_submission(const std::vector<std::string>& comman
 /// may not be queued again, or Slurm does so itself.
 bool requeue_slurm_job();
 
+/// Processes under actors of a cluster of Ray: a place for each `cpus` of its processors, or for each node
+/// (0). `address`: of the cluster; "auto": the one of this host. `python`: one that has Ray. Throws Error
+/// (user) if there is none, or no such cluster.
+std::unique_ptr<LaunchEngine> ray_engine(const std::string& address, const std::string& python, int cpus);
+
 /// The hosts of a list, "node1,node2:4,user@node3": N places on HOST:N, otherwise one. Throws Error (user).
 std::vector<LaunchSlot> slots_of_hosts(const std::string& list);
 /// The hosts of a file with a host in each line: OpenMPI's (node1 slots=4), MPICH's (node1:4), and PBS's,

@@ -11,9 +11,10 @@
 
 namespace telar {
 
-/// What a supervised process says on its standard output, each in a line of its own: where the others join
-/// ("@address HOST:PORT"), and the number of the first step that it has completed since its start ("@step N").
-/// Another one that says where the others join has taken over from the first.
+/// What a supervised process says on its standard output, each in a line of its own: where the others join,
+/// or where a parameter server listens ("@address HOST:PORT"), and the number of the first step that it has
+/// completed since its start ("@step N"). Another one that says where the others join has taken over from the
+/// first.
 inline constexpr char kAddressLine[] = "@address ";
 inline constexpr char kStepLine[] = "@step ";
 
@@ -43,10 +44,12 @@ struct LaunchPlan {
 /// A process that was killed, that could not be started, that has failed or is lost with its host, is
 /// replaced, if the run is elastic and has completed a step, and, if it was the first, another one says that
 /// it leads; otherwise the run is started again, from its checkpoint. So is a run that has failed (exit code
-/// 1), LaunchPlan::restarts times. Workers of parameter servers are always replaced; a server is started again
-/// where it was, but if it is lost with its host and no other one has copies, so is the run. One that was
-/// stopped (129, 130, 143), or found a mistake that the user can correct (2 and further codes), ends. After 5 deaths in a row, with no later checkpoint between them, the
-/// run ends, too. A host that was lost is used again when the others have too few places.
+/// 1), LaunchPlan::restarts times. A run that was stopped (129, 130, 143), or found a mistake that the user
+/// can correct (2 and further codes), ends. After 5 deaths in a row, with no later checkpoint between them,
+/// the run ends, too. A host that was lost is used again when the others have too few places.
+///
+/// Workers of parameter servers are always replaced. A server is started again where it was. If it is lost
+/// with its host, the run goes on with the copies of other servers, or is started again if there are none.
 class Supervisor {
  public:
   /// Throws Error (user) if the engine has too few slots.

@@ -202,6 +202,10 @@ struct LaunchJob {
   // Slurm only:
   int64_t nodes = 0;  ///< of a batch job that is submitted; 0: none is
   std::string partition;
+  // Ray only:
+  std::string address = "auto";    ///< of the cluster
+  std::string python = "python3";  ///< that has Ray
+  int64_t cpus = 0;                ///< of each place; 0: a node is one place
 };
 
 /// A job: the complete input of `telar train`. Written in YAML (docs/job.md) and read by job_reader.h.

@@ -245,11 +245,12 @@ JobKey of_engine(const std::string& engine, JobKey key) {
 std::vector<JobKey> launch_keys() {
   return {
       without_result(job_key(
-          "run.on", [](auto& job) -> auto& { return job.run.on; }, {.choices = {"local", "ssh", "slurm"}},
-          "Where `telar launch` runs the job: on this host, on hosts that ssh reaches, or on the nodes of Slurm.")),
+          "run.on", [](auto& job) -> auto& { return job.run.on; },
+          {.choices = {"local", "ssh", "slurm", "ray"}},
+          "Where `telar launch` runs the job: on this host, on hosts that ssh reaches, on the nodes of Slurm, or on those of Ray.")),
       without_result(job_key(
           "run.processes", [](auto& job) -> auto& { return job.run.processes; }, {.least = 0, .most = 10'000},
-          "Processes that train. 0: one on each place of the hosts, or for each task of Slurm.")),
+          "Processes that train. 0: one on each place of the hosts or nodes, or for each task of Slurm. Not with parameter servers, of whose workers `strategy.workers` says how many there are.")),
       without_result(job_key(
           "run.restarts", [](auto& job) -> auto& { return job.run.restarts; }, {.least = 0, .most = 1000},
           "How often a run that has failed is started again.")),
@@ -273,6 +274,17 @@ std::vector<JobKey> launch_keys() {
       of_engine("slurm", job_key(
                              "run.partition", [](auto& job) -> auto& { return job.run.partition; }, {},
                              "Slurm's partition for that batch job. Empty: the default one.")),
+      of_engine("ray", job_key(
+                           "run.address", [](auto& job) -> auto& { return job.run.address; }, {},
+                           "The address of Ray's cluster. auto: the one of which this host is a node.")),
+      of_engine("ray", job_key(
+                           "run.python", [](auto& job) -> auto& { return job.run.python; }, {},
+                           "A Python that has Ray, on the host of `telar launch`.")),
+      of_engine(
+          "ray",
+          job_key(
+              "run.cpus", [](auto& job) -> auto& { return job.run.cpus; }, {.least = 0, .most = 4096},
+              "Processors of each place; a process that trains uses no more threads. 0: each node is one place, with all of its processors.")),
   };
 }
 
