@@ -318,6 +318,26 @@ class Rounding(unittest.TestCase):
         self.assertFalse(self.is_rounding(-1.0, [2, 1, 20]))
 
 
+class Compared(unittest.TestCase):
+    """How many samples Telar and PyTorch compare before the first step."""
+
+    def compared(self, side, samples):
+        net = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * side * side, 2))
+        batch = torch.zeros(samples, 3, side, side), torch.zeros(samples, dtype=torch.int64)
+        program = tt.capture.Capture(net, nn.CrossEntropyLoss(), batch, set()).training
+        return [len(tensor) for tensor in tt.check.compared(program, batch)]
+
+    def test_all_of_small_ones(self):
+        self.assertEqual(self.compared(8, 64), [64, 64])
+
+    def test_a_few_of_large_ones(self):
+        # For each pixel 3 numbers of the image and 16 each of the convolution, the ReLU and the flattened view; label and outputs.
+        self.assertEqual(self.compared(300, 40), [2**26 // (51 * 300 * 300 + 1 + 2)] * 2)
+
+    def test_at_least_two(self):
+        self.assertEqual(self.compared(1000, 3), [2, 2])
+
+
 class Positions(unittest.TestCase):
     """What is refused of positions and masks, and files of models with them."""
 

@@ -15,7 +15,7 @@ from telar.refusal import on_gpus
 from telar.torch import optimizers
 from telar.torch.attributes import untouched
 from telar.torch.capture import Capture
-from telar.torch.check import require_equal, require_no_memory, require_nothing_attached, require_own_backward_of_none, require_repeatable
+from telar.torch.check import compared, require_equal, require_no_memory, require_nothing_attached, require_own_backward_of_none, require_repeatable
 from telar.torch.external import External
 from telar.torch.fingerprint import HOOKS_OF_PARAMETERS, Fingerprint, hooks_of
 from telar.torch.following import BEHIND, Following, catch_up
@@ -326,6 +326,7 @@ class Captures:
         captured = programs.model()
         recording = None
         checked = batch if self._group is None else programs.batch  # a batch norm refuses one sample, which may be a part of more
+        checked = compared(programs.training, checked)
         if self._check:
             require_equal(programs, checked, arrays_of, self._threads)
         require_own_backward_of_none(self.model, loss, checked)
