@@ -94,8 +94,9 @@ PositionRows rows_of_positions(GraphBuilder& graph, ValueId prediction, ValueId 
   const Shape shape = graph.type(prediction).shape;
   if (shape.rank() <= 2) return {prediction, label};
   const int64_t classes = shape[shape.rank() - 1];
-  const double positions = static_cast<double>(shape.elements_per_item() / classes);
-  return {reshape(graph, prediction, {-1, classes}), reshape(graph, label, {-1}), 1 / positions};
+  const int64_t positions = shape.elements_per_item() / classes;
+  return {reshape(graph, prediction, {-1, classes}), reshape(graph, label, {-1}),
+          1 / static_cast<double>(positions)};
 }
 
 bool takes_classes(Loss loss) { return loss == Loss::cross_entropy || loss == Loss::focal; }

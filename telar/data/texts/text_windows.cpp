@@ -74,7 +74,7 @@ struct TextWindows::Files {
   std::vector<int64_t> ends = {};  ///< of each file, the number of samples up to its end
 };
 
-TextWindows::TextWindows(const std::string& path, std::vector<TextFile> files,
+TextWindows::TextWindows(const std::string& path, const std::vector<TextFile>& files,
                          const TextWindowOptions& options)
     : spec_(spec_of_windows(options.length, kByteTokens)), options_(options) {
   auto opened = std::make_unique<Files>(files);

@@ -31,7 +31,7 @@ struct TextWindowOptions {
 class TextWindows final : public Dataset {
  public:
   /// Throws Error (user) if no file has a window. `path`: of the texts, for messages.
-  TextWindows(const std::string& path, std::vector<TextFile> files, const TextWindowOptions& options);
+  TextWindows(const std::string& path, const std::vector<TextFile>& files, const TextWindowOptions& options);
   ~TextWindows() override;
 
   int64_t size() const override;

@@ -54,8 +54,9 @@ ValueId attention(ModelBuilder& model, ValueId x, ValueId mask, const GptSizes& 
   const ValueId query = heads_apart(model, parts[0], sizes);
   const ValueId key = heads_apart(model, parts[1], sizes);
   const ValueId value = heads_apart(model, parts[2], sizes);
-  const double root = std::sqrt(static_cast<double>(sizes.width / sizes.heads));
-  const ValueId scores = scale(model, matmul(model, query, key, false, true), 1 / root);
+  const int64_t of_head = sizes.width / sizes.heads;
+  const ValueId scores =
+      scale(model, matmul(model, query, key, false, true), 1 / std::sqrt(static_cast<double>(of_head)));
   const ValueId weights = softmax(model, add(model, scores, mask), -1);
   const ValueId mixed = transpose(model, matmul(model, weights, value), {0, 2, 1, 3});
   const ValueId joined = reshape(model, mixed, {-1, sizes.length, sizes.width});
