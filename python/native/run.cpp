@@ -92,9 +92,10 @@ bool PythonRun::epoch_done(std::optional<double> validation_loss) {
 
 void PythonRun::save(const PythonSession& session, const std::string& notes) {
   if (!folder_) return;
-  CheckpointObserver(folder_->checkpoints(), session.session(), {.keep = kKept}, {{kNotes, notes}}, [&] {
-    log_->sync();
-  }).save(state_);
+  CheckpointObserver(
+      {.folder = folder_->checkpoints(), .files = {{kNotes, notes}}, .before = [&] { log_->sync(); }},
+      session.session(), {.keep = kKept})
+      .save(state_);
 }
 
 void bind_run(nb::module_& module) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "python/native/python_session.h"
+#include "telar/train/checkpoint_observer.h"
 #include "telar/train/early_stopping.h"
 #include "telar/train/run_folder.h"
 #include "telar/train/run_observers.h"

@@ -20,6 +20,7 @@
 #include "telar/core/error.h"
 #include "telar/launch/engines.h"
 #include "telar/launch/supervisor.h"
+#include "telar/observe/process.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/run_folder.h"
@@ -94,9 +95,15 @@ Job job_of(const LaunchArguments& arguments) {
   return job;
 }
 
-std::unique_ptr<LaunchEngine> engine_of(const LaunchJob& run) {
+std::unique_ptr<LaunchEngine> engine_of(const Job& job) {
+  const LaunchJob& run = job.run;
+  if (uses_servers(job) && run.processes > 0)
+    throw user_error(
+        "--processes (run.processes) is for strategies without parameter servers; with '{}', strategy.workers says how many workers there are",
+        job.strategy.name);
   if (run.on == "slurm") return slurm_engine();
   if (run.on == "local") {
+    if (uses_servers(job)) return local_engine(static_cast<int>(all_workers_of(job.strategy)));
     if (run.processes == 0)
       throw user_error("--on local: say with --processes (run.processes) how many there will be");
     return local_engine(static_cast<int>(run.processes));
@@ -123,12 +130,10 @@ class LaunchedRun {
  public:
   LaunchedRun(const LaunchArguments& arguments, Job job, const std::vector<LaunchSlot>& slots)
       : arguments_(arguments), security_(security_of(arguments.security)), job_(std::move(job)) {
-    processes_ = static_cast<int>(job_.run.processes > 0 ? job_.run.processes : std::ssize(slots));
-    if (uses_servers(job_))
-      throw user_error(
-          "telar launch starts processes in lockstep; strategy '{}' has parameter servers, which telar train starts on this host, and telar serve on others",
-          job_.strategy.name);
-    workers_of_process(job_.strategy, processes_);
+    processes_ = static_cast<int>(workers()                ? all_workers_of(job_.strategy)
+                                  : job_.run.processes > 0 ? job_.run.processes
+                                                           : std::ssize(slots));
+    if (!workers()) workers_of_process(job_.strategy, processes_);
     job_.strategy.implied &= processes_ > 1;
     if (job_.strategy.implied && !arguments.quiet)
       std::cout << implied_text(job_.strategy, processes_) << std::endl;
@@ -139,7 +144,7 @@ class LaunchedRun {
           "{} is this host's name for itself, which other hosts cannot reach: name the host as others do",
           slots.front().address);
     if (security_.token.empty()) security_.token = fmt::format("{:016x}{:016x}", random_id(), random_id());
-    check_listening(listening(), security_);
+    check_listening(listening(0), security_);
     program_ = job_.run.program.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
                                         : job_.run.program;
     requeued_ = slurm_variable(job_.run, "SLURM_RESTART_COUNT");
@@ -148,23 +153,39 @@ class LaunchedRun {
   /// A folder that was made here stays empty if the run did not begin, or is on another host.
   ~LaunchedRun() {
     std::error_code ignored;
-    if (!claimed_.empty()) std::filesystem::remove(claimed_, ignored);
+    if (claimed_.empty()) return;
+    std::filesystem::remove_all(claimed_ + "/servers", ignored);
+    std::filesystem::remove(claimed_, ignored);
   }
   LaunchedRun(const LaunchedRun&) = delete;
   LaunchedRun& operator=(const LaunchedRun&) = delete;
 
   int processes() const { return processes_; }
+  /// Whether they are workers of parameter servers.
+  bool workers() const { return uses_servers(job_); }
+  /// How many of these are started with them.
+  int servers() const {
+    if (!workers() || !job_.strategy.server_addresses.empty()) return 0;
+    return static_cast<int>(server_processes(job_.strategy));
+  }
+  bool copies() const { return server_copies(job_.strategy) > 1; }
   /// How many processes a start has at least.
   int least() const {
+    if (workers()) return 1;
     if (workers_of(job_.strategy).of_all_processes) return processes_;
     return std::max<int>(1, static_cast<int>(job_.strategy.min_workers));
   }
   /// What was made here is used up: the run is in a folder of this name on another host.
   void keep_folder() { claimed_.clear(); }
-  bool elastic() const { return job_.strategy.min_workers > 0; }
+  bool elastic() const { return !workers() && job_.strategy.min_workers > 0; }
   bool resume() const { return arguments_.resume || !requeued_.empty(); }
 
-  LaunchCommand first(int processes, bool resume) {
+  /// Servers would write into another run's folder.
+  void require_usable_folder() {
+    if (servers() > 0) RunFolder::require_usable(folder(), resume());
+  }
+
+  LaunchCommand first(int processes, bool resume, const std::vector<std::string>& servers) {
     LaunchCommand command = telar("train");
     command.words.push_back(arguments_.job);
     for (const std::string& one : arguments_.overrides)
@@ -178,9 +199,12 @@ class LaunchedRun {
                             fmt::format("strategy.{}={}", count, job_.strategy.options.integer(count))});
     }
     command.words.insert(command.words.end(), {"--output", folder()});
-    if (processes > 1)
+    if (workers()) command.words.insert(command.words.end(), {"--coordinate", listening(0)});
+    for (const std::string& address : servers)
+      command.words.insert(command.words.end(), {"--own-servers", address});
+    if (!workers() && processes > 1)
       command.words.insert(command.words.end(),
-                           {"--workers", std::to_string(processes), "--coordinate", listening()});
+                           {"--workers", std::to_string(processes), "--coordinate", listening(0)});
     if (!arguments_.summary.empty())
       command.words.insert(command.words.end(), {"--summary", arguments_.summary});
     if (resume) command.words.push_back("--resume");
@@ -190,6 +214,21 @@ class LaunchedRun {
   LaunchCommand other(const std::string& address) const {
     LaunchCommand command = telar("work");
     command.words.insert(command.words.end(), {"--join", address});
+    // Workers do not know of each other; other hosts are theirs alone, or divided by their engine.
+    const std::vector<int64_t>& threads = job_.strategy.threads;
+    if (workers() && job_.run.on == "local" && std::ranges::all_of(threads, [](int64_t n) { return n == 0; }))
+      command.words.insert(
+          command.words.end(),
+          {"--set", fmt::format("strategy.threads={}", std::max(1, available_threads() / processes_))});
+    return command;
+  }
+  LaunchCommand server(int number, int port) {
+    LaunchCommand command = telar("serve");
+    command.words.insert(command.words.end(), {"--listen", listening(port)});
+    if (!copies())
+      command.words.insert(command.words.end(),
+                           {"--snapshots", fmt::format("{}/servers/{}", folder(), number),
+                            "--snapshot-seconds", fmt::format("{}", job_.strategy.snapshot_seconds)});
     return command;
   }
 
@@ -203,7 +242,9 @@ class LaunchedRun {
     if (folder.empty()) folder = claimed_ = claim_run_folder(job_.name).string();
     return folder;
   }
-  std::string listening() const { return near_ ? "127.0.0.1:0" : "0.0.0.0:0"; }
+  std::string listening(int port) const {
+    return fmt::format("{}:{}", near_ ? "127.0.0.1" : "0.0.0.0", port);
+  }
 
   LaunchCommand telar(const std::string& verb) const {
     LaunchCommand command{{program_, verb, "--supervised"}, {{"TELAR_TOKEN", security_.token}}};
@@ -251,19 +292,27 @@ int launch(const LaunchArguments& arguments) {
     throw user_error(
         "--nodes (or run.nodes) is {}, but this is an allocation of Slurm with {}; leave it out, or submit from outside of the allocation",
         job.run.nodes, nodes);
-  const std::unique_ptr<LaunchEngine> engine = engine_of(job.run);
+  const std::unique_ptr<LaunchEngine> engine = engine_of(job);
   LaunchedRun run(arguments, job, engine->slots());
+  run.require_usable_folder();
   const auto say = [](const std::string& text) { std::cerr << "launch: " << text << std::endl; };
-  Supervisor supervisor(*engine, {.processes = run.processes(),
-                                  .elastic = run.elastic(),
-                                  .restarts = static_cast<int>(job.run.restarts),
-                                  .least = run.least(),
-                                  .resume = run.resume(),
-                                  .first = [&](const LaunchSlot&, int processes,
-                                               bool resume) { return run.first(processes, resume); },
-                                  .other = [&](const std::string& address) { return run.other(address); },
-                                  .say = say,
-                                  .show = [](const std::string& line) { std::cout << line << std::endl; }});
+  Supervisor supervisor(*engine,
+                        {.processes = run.processes(),
+                         .elastic = run.elastic(),
+                         .workers = run.workers(),
+                         .servers = run.servers(),
+                         .copies = run.copies(),
+                         .restarts = static_cast<int>(job.run.restarts),
+                         .least = run.least(),
+                         .resume = run.resume(),
+                         .first =
+                             [&](int processes, bool resume, const std::vector<std::string>& servers) {
+                               return run.first(processes, resume, servers);
+                             },
+                         .other = [&](const std::string& address) { return run.other(address); },
+                         .server = [&](int number, int port) { return run.server(number, port); },
+                         .say = say,
+                         .show = [](const std::string& line) { std::cout << line << std::endl; }});
   int code = 0;
   {
     const StopRequest stop(kLaunchStops);

@@ -90,7 +90,7 @@ void say_ended(const RunSummary& summary, const std::string& file, bool quiet) {
     std::cout << "stopped; resume with: telar train " << summary.folder << " --resume" << std::endl;
   }
   // Also with --quiet: the exit code does not tell.
-  if (const std::string warning = summary.losses ? losses_warning(*summary.losses) : ""; !warning.empty())
+  if (const std::string warning = warning_of(summary); !warning.empty())
     std::cerr << "warning: " << warning << std::endl;
 }
 

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "telar/cli/service.h"
@@ -12,6 +14,7 @@
 #include "telar/core/error.h"
 #include "telar/io/atomic_file.h"
 #include "telar/io/disk.h"
+#include "telar/launch/supervisor.h"
 #include "telar/observe/service_log.h"
 #include "telar/runtime/server_update.h"
 
@@ -28,6 +31,8 @@ constexpr StopRequest::Messages kStopsWithoutSnapshots = {
 
 /// For a copy of what this server holds. Kubernetes gives a pod 60 s (deploy/kubernetes/servers.yaml).
 constexpr std::chrono::seconds kLeavesWithin{50};
+/// For the others of a supervised run to save a checkpoint, for which they need the servers.
+constexpr std::chrono::minutes kNeededFor{5};
 
 struct ServeArguments {
   std::string listen = "127.0.0.1:0";
@@ -36,6 +41,7 @@ struct ServeArguments {
   double snapshot_seconds = 0;
   bool no_shared_memory = false;
   int64_t follow = 0;
+  bool supervised = false;
   SecurityArguments security;
 };
 
@@ -49,7 +55,11 @@ std::string listen_address(const ServeArguments& arguments) {
 }
 
 int serve(const ServeArguments& arguments) {
-  ServiceEnd end(arguments.follow, arguments.snapshots.empty() ? kStopsWithoutSnapshots : kServeStops);
+  std::optional<EndsWithInput> ends_with_input;
+  if (arguments.supervised) ends_with_input.emplace();
+  ServiceEnd end(arguments.follow, arguments.supervised          ? StopRequest::Messages{}
+                                   : arguments.snapshots.empty() ? kStopsWithoutSnapshots
+                                                                 : kServeStops);
   ServiceLog log(STDOUT_FILENO);
   StoreServerOptions options;
   options.listen = listen_address(arguments);
@@ -59,14 +69,23 @@ int serve(const ServeArguments& arguments) {
   options.shared_memory = !arguments.no_shared_memory;
   options.make_update = program_updates();
   options.say = [&log](const std::string& text) { log.line(text); };
+  if (arguments.supervised &&
+      arguments.listen.ends_with(":0"))  // a new one: another one's state is of no use
+    std::filesystem::remove_all(options.snapshots);
   if (!options.snapshots.empty()) make_folder(options.snapshots);
   {
     StoreServer server(options);
     if (!arguments.address_file.empty()) write_file(arguments.address_file, server.address() + "\n");
-    log.line("serving parameters on " + server.address());
-    while (!end.token().stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (arguments.supervised)
+      std::cout << kAddressLine << server.address() << std::endl;
+    else
+      log.line("serving parameters on " + server.address());
+    const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+    while (!end.token().stop_requested()) sleep();
+    const auto last = std::chrono::steady_clock::now() + kNeededFor;
+    while (arguments.supervised && server.in_use() && std::chrono::steady_clock::now() < last) sleep();
     // A server that follows the run ends with it.
-    if (arguments.follow == 0 && !server.leave(kLeavesWithin))
+    if (arguments.follow == 0 && !arguments.supervised && !server.leave(kLeavesWithin))
       log.line("ending, although no other server is known to have all that this one has");
     log.line("ending");
   }
@@ -93,6 +112,7 @@ void add_serve(Verb& program) {
   verb.flag("--no-shared-memory", arguments->no_shared_memory,
             "Use the network even for workers on this host");
   verb.option("--follow", arguments->follow, "End when this process ends").hidden();
+  add_supervised(verb, arguments->supervised);
   add_security(verb, arguments->security);
   verb.footer(
       "Examples:\n"

@@ -48,6 +48,7 @@ struct TrainArguments {
   int64_t workers = 0;  ///< 0: not given
   std::string coordinate;
   std::string address_file;
+  std::vector<std::string> own_servers;
   std::string metrics;
   SecurityArguments security;
   bool resume = false;
@@ -152,6 +153,9 @@ int train(const Job& job, const TrainArguments& arguments, bool profile, Process
   FirstStepLine first_step;
   if (arguments.supervised) options.observer = &first_step;
   if (uses_servers(job)) options.coordinate = arguments.coordinate;
+  options.own_servers = arguments.own_servers;
+  if (arguments.supervised)
+    options.listens = [](const std::string& address) { std::cout << kAddressLine << address << std::endl; };
   options.metrics = arguments.metrics;
   if (!arguments.summary.empty()) options.summary = std::filesystem::absolute(arguments.summary).string();
   options.quiet = arguments.quiet;
@@ -339,6 +343,10 @@ void add_train(Verb& program) {
   verb.option(
       "--coordinate", arguments->coordinate,
       "HOST:PORT where processes on other hosts join (telar work); of a strategy with servers, strategy.server_addresses names them");
+  verb.option("--own-servers", arguments->own_servers,
+              "Parameter servers that were started for this process only (telar launch)")
+      .one_value_at_a_time()
+      .hidden();
   verb.option("--address-file", arguments->address_file,
               "Write the address where the processes join to this file, for a port 0");
   verb.option(

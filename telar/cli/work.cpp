@@ -68,6 +68,7 @@ int work(const WorkArguments& arguments) {
   options.overrides = arguments.overrides;
   options.patience_seconds = arguments.wait;
   options.stop = end.token();
+  options.stays = arguments.supervised;
   options.say = [&log](const std::string& text) { log.line(text); };
   std::optional<JoinedPeers> joined;
   try {

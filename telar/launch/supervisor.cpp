@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -46,6 +47,10 @@ std::string text_of(const LaunchEnding& ending) {
   return fmt::format("has ended with exit code {}", ending.code);
 }
 
+uint16_t port_of(const std::string& address_line) {
+  return Address::parse(address_line.substr(sizeof kAddressLine - 1)).port;
+}
+
 }  // namespace
 
 Supervisor::Supervisor(LaunchEngine& engine, LaunchPlan plan) : engine_(engine), plan_(std::move(plan)) {
@@ -58,9 +63,10 @@ std::optional<int> Supervisor::advance(double now) {
   for (const LaunchEvent& event : engine_.poll()) take(event, now);
   if (stopping_ != 0 && !std::exchange(stop_passed_on_, true)) {
     if (next_start_) return kSignals + stopping_;  // nothing runs
-    first().stops_at = now;
+    end_run(now);
   }
   if (next_start_ && now >= *next_start_) begin(now);
+  replace_servers(now);
   replace_lost(now);
   end_those_due(now);
   const bool runs = next_start_ || std::ranges::any_of(members_, [](const Member& m) { return !m.ended; });
@@ -81,7 +87,8 @@ void Supervisor::begin(double now) {
   next_start_.reset();
   next_other_.reset();
   members_.clear();
-  first_ = 0;
+  servers_.clear();
+  first_ = std::numeric_limits<size_t>::max();
   address_.clear();
   missing_ = quick_deaths_ = others_code_ = 0;
   step_ = 0;
@@ -93,13 +100,32 @@ void Supervisor::begin(double now) {
   if (processes_ < plan_.processes)
     plan_.say(fmt::format("the run goes on with {} of {} processes: there are no other places", processes_,
                           plan_.processes));
-  start(slots_[0], plan_.first(slots_[0], processes_, plan_.resume), now);
+  if (plan_.servers == 0) return start_first(now);
+  start_servers(now);
+}
+
+/// Each on another host, as far as there are enough, so that a lost host is one lost server.
+void Supervisor::start_servers(double now) {
+  std::vector<LaunchSlot> hosts;
+  for (const LaunchSlot& slot : slots_)
+    if (std::ranges::find(hosts, slot.host, &LaunchSlot::host) == hosts.end()) hosts.push_back(slot);
+  for (int server = 0; server < plan_.servers; ++server)
+    servers_.push_back({.slot = hosts[static_cast<size_t>(server) % hosts.size()]});
+  for (int server = 0; server < plan_.servers; ++server)
+    start(servers_[static_cast<size_t>(server)].slot, plan_.server(server, 0), now, server);
+}
+
+void Supervisor::start_first(double now) {
+  std::vector<std::string> servers;
+  for (const Server& server : servers_) servers.push_back(server.address);
+  first_ = members_.size();
+  start(slots_[0], plan_.first(processes_, plan_.resume, servers), now);
   plan_.resume = true;
 }
 
 /// A process that the engine cannot start is one that is lost at once.
-void Supervisor::start(const LaunchSlot& slot, const LaunchCommand& command, double now) {
-  members_.push_back({.slot = slot, .started = now});
+void Supervisor::start(const LaunchSlot& slot, const LaunchCommand& command, double now, int server) {
+  members_.push_back({.server = server, .slot = slot, .started = now});
   try {
     members_.back().process = engine_.start(slot, command);
   } catch (const Error& error) {
@@ -110,7 +136,7 @@ void Supervisor::start(const LaunchSlot& slot, const LaunchCommand& command, dou
 }
 
 void Supervisor::start_others(double now) {
-  for (int other = 1; other < processes_; ++other)
+  for (int other = plan_.workers ? 0 : 1; other < processes_; ++other)
     start(slots_[static_cast<size_t>(other)], plan_.other(address_), now);
 }
 
@@ -120,6 +146,8 @@ void Supervisor::take(const LaunchEvent& event, double now) {
   const auto member = static_cast<size_t>(found - members_.begin());
   if (event.ended)
     ended(member, *event.ended, now);
+  else if (members_[member].server >= 0)
+    server_said(members_[member], event.line, now);
   else if (member == first_)
     first_said(event.line, now);
   else if (event.line.starts_with(kAddressLine))
@@ -129,10 +157,52 @@ void Supervisor::take(const LaunchEvent& event, double now) {
 void Supervisor::ended(size_t member, const LaunchEnding& ending, double now) {
   members_[member].ended = ending;
   if (ending.host_lost) lost_hosts_.insert(members_[member].slot.host);
-  if (member == first_)
+  const Member lost = members_[member];  // another one may be started
+  if (lost.server >= 0)
+    server_ended(lost, now);
+  else if (member == first_)
     first_ended(now);
   else
-    other_ended(members_[member], now);
+    other_ended(lost, now);
+}
+
+void Supervisor::server_said(const Member& member, const std::string& line, double now) {
+  if (!line.starts_with(kAddressLine)) return;
+  Server& server = servers_[static_cast<size_t>(member.server)];
+  server.address = Address{server.slot.address, port_of(line)}.text();
+  const bool all_are_there =
+      std::ranges::none_of(servers_, [](const Server& other) { return other.address.empty(); });
+  if (all_are_there && !has_first() && stopping_ == 0 && others_code_ == 0 && !someone_died_)
+    start_first(now);
+}
+
+/// Its clients know one address of it, so it is started again where it was.
+void Supervisor::server_ended(const Member& member, double now) {
+  const LaunchEnding& ending = *member.ended;
+  if (stopping_ != 0 || member.stops_at || member.killed_at || first_is_gone()) return;
+  plan_.say(fmt::format("parameter server {}, on {}, {}", member.server, member.slot.host, text_of(ending)));
+  Server& server = servers_[static_cast<size_t>(member.server)];
+  server.quick_deaths = now - member.started < kQuickDeath ? server.quick_deaths + 1 : 0;
+  if (is_wrong(ending)) {
+    others_code_ = std::max(others_code_, ending.code);
+    return end_run(now);
+  }
+  if (!has_first() && ending.code == kFailed && !ending.host_lost) {
+    others_code_ = std::max(others_code_, kFailed);
+    return end_run(now);
+  }
+  someone_died_ = true;
+  died_at_ = now;
+  if (ending.host_lost && plan_.copies && step_ > 0)
+    return plan_.say("the run goes on with the copies that other servers have");
+  if (!has_first() || ending.host_lost || server.quick_deaths >= kMostDeaths) return end_run(now);
+  server.starts_at = now + kPauseOfAnother * server.quick_deaths;
+}
+
+/// With a checkpoint, if it has begun.
+void Supervisor::end_run(double now) {
+  for (Member& member : members_)
+    if (!member.ended && (!has_first() || &member == &first()) && !member.killed_at) member.stops_at = now;
 }
 
 void Supervisor::first_said(const std::string& line, double now) {
@@ -149,8 +219,7 @@ void Supervisor::first_said(const std::string& line, double now) {
 
 /// It says where it listens; a host's own name for itself may mean nothing to others.
 void Supervisor::learn_address(const std::string& line) {
-  const Address listens = Address::parse(line.substr(sizeof kAddressLine - 1));
-  address_ = Address{first().slot.address, listens.port}.text();
+  address_ = Address{first().slot.address, port_of(line)}.text();
 }
 
 /// Another one leads now. The engine may not have noticed yet that the first has ended.
@@ -166,18 +235,21 @@ void Supervisor::succeed(size_t other, const std::string& line, double now) {
 
 void Supervisor::first_ended(double now) {
   const LaunchEnding& ending = *first().ended;
-  if (plan_.elastic && step_ > 0 && died_at_ && now - *died_at_ > kNoticesLoss)
+  if ((plan_.elastic || plan_.workers) && step_ > 0 && died_at_ && now - *died_at_ > kNoticesLoss)
     someone_died_ = false;  // the run has gone on since
   if (is_dead(ending)) {
     someone_died_ = true;
     died_at_ = now;
     plan_.say(fmt::format("the first process, on {}, {}", first().slot.host, text_of(ending)));
   }
-  // Another one may take over.
-  const double patience =
-      is_dead(ending) && plan_.elastic && step_ > 0 && stopping_ == 0 ? kNoticesLoss : kGrace;
-  for (Member& member : members_)
+  // Another one may take over; workers would wait for the first until it is there again.
+  const bool is_followed = is_dead(ending) && plan_.elastic && step_ > 0 && stopping_ == 0;
+  for (Member& member : members_) {
+    const double patience = is_followed                                                ? kNoticesLoss
+                            : member.server >= 0 || (plan_.workers && is_dead(ending)) ? 0
+                                                                                       : kGrace;
     if (!member.ended) member.stops_at = std::min(member.stops_at.value_or(now + patience), now + patience);
+  }
 }
 
 void Supervisor::other_ended(const Member& other, double now) {
@@ -185,8 +257,9 @@ void Supervisor::other_ended(const Member& other, double now) {
   const bool died = is_dead(ending) && !other.killed;
   someone_died_ |= died;
   if (died) died_at_ = now;
-  if (stopping_ != 0 || (!died && (ending.code == 0 || first().ended))) return;
+  if (stopping_ != 0 || (!died && (ending.code == 0 || first_is_gone()))) return;
   plan_.say(fmt::format("a process on {} {}", other.slot.host, text_of(ending)));
+  if (plan_.workers) return worker_ended(other, now);
   if (plan_.elastic && step_ > 0) {
     // One whom the others have given up has failed. After a mistake, another one would make it again.
     if (died || ending.code == kFailed) one_is_missing(other, now);
@@ -199,28 +272,65 @@ void Supervisor::other_ended(const Member& other, double now) {
   first().stops_at = std::min(first().stops_at.value_or(now + patience), now + patience);
 }
 
+void Supervisor::worker_ended(const Member& worker, double now) {
+  const bool wrong = is_wrong(*worker.ended);
+  if (wrong && step_ == 0) {
+    others_code_ = std::max(others_code_, worker.ended->code);
+    return end_run(now);
+  }
+  if (!wrong) one_is_missing(worker, now);
+  require_a_worker(now);
+}
+
+/// A run that has no worker and gets none ends; it would wait for ever.
+void Supervisor::require_a_worker(double now) {
+  const bool works = std::ranges::any_of(members_, [&](const Member& member) {
+    return !member.ended && member.server < 0 && &member != &first();
+  });
+  if (works || missing_ > 0 || first().ended) return;
+  if (!someone_died_) others_code_ = std::max(others_code_, kFailed);
+  end_run(now);
+}
+
 void Supervisor::one_is_missing(const Member& lost, double now) {
   quick_deaths_ = now - lost.started < kQuickDeath ? quick_deaths_ + 1 : 0;
   ++missing_;
   next_other_ = now + kPauseOfAnother * (1 + quick_deaths_);
 }
 
+void Supervisor::replace_servers(double now) {
+  if (stopping_ != 0 || first_is_gone()) return;
+  for (size_t s = 0; s < servers_.size(); ++s) {
+    Server& server = servers_[s];
+    if (!server.starts_at || now < *server.starts_at) continue;
+    server.starts_at.reset();
+    plan_.say(fmt::format("parameter server {} is started again, on {}", s, server.slot.host));
+    const auto number = static_cast<int>(s);
+    start(server.slot, plan_.server(number, Address::parse(server.address).port), now, number);
+  }
+}
+
 void Supervisor::replace_lost(double now) {
-  if (missing_ == 0 || stopping_ != 0 || now < next_other_ || first().ended) return;
+  if (missing_ == 0 || stopping_ != 0 || now < next_other_ || first_is_gone()) return;
   const int missing = std::exchange(missing_, 0);
   if (quick_deaths_ >= kMostDeaths) {
     plan_.say(fmt::format("{} processes in a row were lost within {:.0f} s: none takes their place",
                           quick_deaths_, kQuickDeath));
+    if (plan_.workers) require_a_worker(now);
     return;
   }
   std::vector<LaunchSlot> free = usable_slots(1);
   for (const Member& member : members_) {
-    if (member.ended) continue;
+    if (member.ended || member.server >= 0 || (plan_.workers && &member == &first())) continue;
     const auto taken = std::ranges::find(free, member.slot.host, &LaunchSlot::host);
     if (taken != free.end()) free.erase(taken);
   }
   for (int other = 0; other < missing; ++other) {
-    if (free.empty()) return plan_.say("the run goes on without it: there is no other place");
+    if (free.empty()) {
+      plan_.say("the run goes on without it: there is no other place");
+      if (plan_.workers) require_a_worker(now);
+      return;
+    }
     plan_.say(fmt::format("another process takes its place, on {}", free.front().host));
     start(free.front(), plan_.other(address_), now);
     free.erase(free.begin());
@@ -246,10 +356,10 @@ void Supervisor::end_those_due(double now) {
 }
 
 std::optional<int> Supervisor::decide(double now) {
-  const LaunchEnding ending = *first().ended;
+  const LaunchEnding ending = has_first() ? *first().ended : LaunchEnding{.code = kFailed};
   if (ending.code == 0 && !ending.host_lost) return 0;
   if (is_wrong(ending)) return ending.code;
-  if (stopping_ != 0) return ending.code == kFailed ? kFailed : kSignals + stopping_;
+  if (stopping_ != 0) return has_first() && ending.code == kFailed ? kFailed : kSignals + stopping_;
   if (others_code_ > kFailed) return others_code_;
   if (someone_died_) {
     deaths_ = step_ > furthest_ ? 1 : deaths_ + 1;

@@ -17,17 +17,23 @@ namespace telar {
 inline constexpr char kAddressLine[] = "@address ";
 inline constexpr char kStepLine[] = "@step ";
 
-/// A run of processes in lockstep: the first one leads it, and the others join it.
+/// A run of processes: the first one leads it, and the others join it. They train in lockstep, or are the
+/// workers of parameter servers, which are further processes.
 struct LaunchPlan {
-  int processes = 1;
+  int processes = 1;     ///< that train: with parameter servers, the others; otherwise the first one, too
   bool elastic = false;  ///< the others go on when one is lost, and another may take its place
+  bool workers = false;  ///< so it is at any time, because the others are workers of parameter servers
+  int servers = 0;       ///< parameter servers that are started; they share places with those that train
+  bool copies = false;   ///< a server that is lost with its host is not missed
   int restarts = 3;      ///< after failures (exit code 1)
   int least = 1;         ///< processes without which the run cannot be started
   bool resume = false;   ///< whether the first start resumes the run; all later ones do
-  /// The command of the first process. `processes`: how many there are this time.
-  std::function<LaunchCommand(const LaunchSlot& slot, int processes, bool resume)> first;
+  /// The command of the first process. `processes`: how many there are this time; `servers`: where they are.
+  std::function<LaunchCommand(int processes, bool resume, const std::vector<std::string>& servers)> first;
   /// The command of another one, which joins at `address`, HOST:PORT.
   std::function<LaunchCommand(const std::string& address)> other;
+  /// The command of a server. `port`: where the one whose place it takes has listened; 0: it is a new one.
+  std::function<LaunchCommand(int server, int port)> server;
   std::function<void(const std::string&)> say;   ///< what the supervisor does, a sentence
   std::function<void(const std::string&)> show;  ///< a line that the first process has printed
 };
@@ -37,8 +43,9 @@ struct LaunchPlan {
 /// A process that was killed, that could not be started, that has failed or is lost with its host, is
 /// replaced, if the run is elastic and has completed a step, and, if it was the first, another one says that
 /// it leads; otherwise the run is started again, from its checkpoint. So is a run that has failed (exit code
-/// 1), LaunchPlan::restarts times. One that was stopped (129, 130, 143), or found a mistake that the user can
-/// correct (2 and further codes), ends. After 5 deaths in a row, with no later checkpoint between them, the
+/// 1), LaunchPlan::restarts times. Workers of parameter servers are always replaced; a server is started again
+/// where it was, but if it is lost with its host and no other one has copies, so is the run. One that was
+/// stopped (129, 130, 143), or found a mistake that the user can correct (2 and further codes), ends. After 5 deaths in a row, with no later checkpoint between them, the
 /// run ends, too. A host that was lost is used again when the others have too few places.
 class Supervisor {
  public:
@@ -54,6 +61,7 @@ class Supervisor {
  private:
   struct Member {
     int process = -1;  ///< the engine's number; -1: it could not be started
+    int server = -1;   ///< its number, if it is a parameter server
     LaunchSlot slot;
     double started = 0;
     std::optional<LaunchEnding> ended = std::nullopt;
@@ -62,28 +70,46 @@ class Supervisor {
     bool killed = false;
   };
 
+  struct Server {
+    LaunchSlot slot;
+    std::string address = {};                        ///< HOST:PORT; empty: not known yet
+    int quick_deaths = 0;                            ///< in a row
+    std::optional<double> starts_at = std::nullopt;  ///< in place of one that has ended
+  };
+
   void begin(double now);
-  void start(const LaunchSlot& slot, const LaunchCommand& command, double now);
+  void start(const LaunchSlot& slot, const LaunchCommand& command, double now, int server = -1);
+  void start_servers(double now);
+  void start_first(double now);
   void start_others(double now);
   void take(const LaunchEvent& event, double now);
   void ended(size_t member, const LaunchEnding& ending, double now);
+  void server_said(const Member& member, const std::string& line, double now);
+  void server_ended(const Member& member, double now);
   void first_said(const std::string& line, double now);
   void learn_address(const std::string& line);
   void succeed(size_t other, const std::string& line, double now);
   void one_is_missing(const Member& lost, double now);
   void first_ended(double now);
   void other_ended(const Member& other, double now);
+  void worker_ended(const Member& worker, double now);
+  void require_a_worker(double now);
+  void end_run(double now);
+  void replace_servers(double now);
   void replace_lost(double now);
   void end_those_due(double now);
   std::optional<int> decide(double now);
   void again(double now, double pause, const std::string& which);
   std::vector<LaunchSlot> usable_slots(int least);
+  bool has_first() const { return first_ < members_.size(); }  ///< not before the servers are there
+  bool first_is_gone() const { return has_first() && members_[first_].ended; }
   Member& first() { return members_[first_]; }
 
   LaunchEngine& engine_;
   LaunchPlan plan_;
   std::vector<Member> members_;  ///< of this start of the run
   size_t first_ = 0;             ///< the one that leads
+  std::vector<Server> servers_;
   std::set<std::string> lost_hosts_;
   std::vector<LaunchSlot> slots_;  ///< of this start
   std::string address_;            ///< where others join; empty: not known yet

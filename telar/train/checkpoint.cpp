@@ -41,17 +41,6 @@ std::vector<std::pair<std::string, std::vector<StateName>>> files_of(const Sessi
   return files;
 }
 
-void write_tensors(const AtomicFolder& folder, const std::string& name, const Session& session,
-                   const std::vector<StateName>& states) {
-  std::vector<NamedTensor> tensors;
-  for (const StateName& state : states)
-    tensors.push_back({state.text(), session.state_shape(state), session.read_state(state)});
-  OutputFile file = folder.create(name);
-  Metadata metadata{{"format", "pt"}};
-  if (name == kWorkers) metadata[kWorkerCount] = fmt::format("{}", session.program().mesh.workers());
-  write_safetensors(file, tensors, metadata);
-}
-
 int64_t step_of(const fs::path& path) {
   const std::string name = path.filename().string();
   int64_t step = -1;
@@ -128,8 +117,20 @@ FileDigest digest_from(const nlohmann::json& json, const std::string& name, cons
 
 }  // namespace
 
+std::vector<CheckpointFile> checkpoint_tensors(const Session& session) {
+  std::vector<CheckpointFile> files;
+  for (const auto& [name, states] : files_of(session)) {
+    CheckpointFile file{.name = name, .tensors = {}, .metadata = {{"format", "pt"}}};
+    if (name == kWorkers) file.metadata[kWorkerCount] = fmt::format("{}", session.program().mesh.workers());
+    for (const StateName& state : states)
+      file.tensors.push_back({state.text(), session.state_shape(state), session.read_state(state)});
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
 void read_for_checkpoint(const Session& session) {
-  // In the order of write_checkpoint, but one at a time: this process keeps none of them.
+  // In the order of checkpoint_tensors, but one at a time: this process keeps none of them.
   for (const auto& [file, states] : files_of(session))
     for (const StateName& state : states) session.read_state(state);
 }
@@ -148,13 +149,14 @@ fs::path checkpoint_path(const fs::path& folder, int64_t step) {
 
 bool is_checkpoint_name(const fs::path& path) { return step_of(path) >= 0; }
 
-void write_checkpoint(const fs::path& path, const Session& session, const TrainingState& state,
-                      const ExtraFiles& extra, bool replaces) {
+void write_checkpoint(const fs::path& path, const std::vector<CheckpointFile>& tensors,
+                      const TrainingState& state, const ExtraFiles& extra, bool replaces) {
   AtomicFolder folder(path, replaces);
   std::vector<std::string> names;
-  for (const auto& [file, states] : files_of(session)) {
-    write_tensors(folder, file, session, states);
-    names.push_back(file);
+  for (const CheckpointFile& file : tensors) {
+    OutputFile output = folder.create(file.name);
+    write_safetensors(output, file.tensors, file.metadata);
+    names.push_back(file.name);
   }
   for (const auto& [name, text] : extra) {
     folder.write(name, text);

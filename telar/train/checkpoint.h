@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "telar/io/safetensors.h"
 #include "telar/runtime/session.h"
 #include "telar/train/training_state.h"
 
@@ -26,15 +27,25 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64
 /// True for "…/step-00001234".
 bool is_checkpoint_name(const std::filesystem::path& path);
 
+/// A file of tensors of a checkpoint.
+struct CheckpointFile {
+  std::string name;
+  std::vector<NamedTensor> tensors;
+  Metadata metadata;
+};
+
+/// A copy of a session's state. If it is divided, the other processes call read_for_checkpoint() meanwhile.
+std::vector<CheckpointFile> checkpoint_tensors(const Session& session);
+
 /// Throws Error (run) if it cannot be written, for example on a full disk; then it leaves nothing behind.
 /// `replaces`: whether there may be another one already.
-void write_checkpoint(const std::filesystem::path& path, const Session& session, const TrainingState& state,
-                      const ExtraFiles& extra = {}, bool replaces = false);
+void write_checkpoint(const std::filesystem::path& path, const std::vector<CheckpointFile>& tensors,
+                      const TrainingState& state, const ExtraFiles& extra = {}, bool replaces = false);
 
 /// Whether there is a checkpoint at this path, and it is of this state. Its tensors are not verified.
 bool is_checkpoint_of(const std::filesystem::path& path, const TrainingState& state);
 
-/// Reads the tensors that write_checkpoint() reads, in the same order: what a process with a part of the
+/// Reads the tensors that checkpoint_tensors() reads, in the same order: what a process with a part of the
 /// state does while another writes a checkpoint (Session::state_is_divided).
 void read_for_checkpoint(const Session& session);
 

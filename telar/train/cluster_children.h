@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "telar/comm/network.h"
 #include "telar/data/streams/stream.h"
@@ -14,8 +15,9 @@ namespace telar {
 
 struct ClusterOptions {
   /// The address that workers on other hosts join: HOST:PORT. Empty: workers are started on this machine.
-  /// Servers are started on this machine, unless the job has their addresses.
   std::string coordinate;
+  std::vector<std::string> servers;  ///< their addresses; empty: they are started on this machine
+  std::function<void(const std::string& address)> listens;  ///< told where workers join; may be empty
   Security security;
   std::string program;                          ///< started as `PROGRAM serve …` and `PROGRAM work …`
   std::filesystem::path folder;                 ///< the run folder, for logs/, servers/ and the run's id

@@ -84,8 +84,7 @@ ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, const DataDecisio
   if (job_.strategy.elastic.min > 0) policy_.emplace(job_.strategy.elastic);
   fs::create_directories(options_.folder / "logs");
   if (starts_workers() && options_.security.token.empty()) options_.security.token = random_text();
-  if (starts_workers() || job_.strategy.server_addresses.empty())
-    processes_ = std::make_unique<LocalProcesses>(note());
+  if (starts_workers() || options_.servers.empty()) processes_ = std::make_unique<LocalProcesses>(note());
   if (options_.stop_requested)
     stop_watch_ = std::jthread([this](const std::stop_token& over) { watch_for_stop(over); });
 }
@@ -133,10 +132,11 @@ void ClusterRun::tell() {
 }
 
 void ClusterRun::start(const Session& session, const TrainingState& state) {
-  if (job_.strategy.server_addresses.empty()) {
+  before_ = state.losses.value_or(RunLosses());
+  if (options_.servers.empty()) {
     start_servers();
   } else {
-    addresses_ = given_addresses(job_.strategy);
+    addresses_ = given_addresses(options_.servers, job_.strategy);
   }
   try {
     connect();
@@ -168,6 +168,8 @@ void ClusterRun::start(const Session& session, const TrainingState& state) {
   }
   if (starts_workers()) {
     start_workers(policy_ ? policy_->wanted() : all_workers_of(job_.strategy));
+  } else if (options_.listens) {
+    options_.listens(coordinator_->address());
   } else if (options_.say) {
     options_.say(fmt::format("waiting for workers: telar work --join {}", coordinator_->address()));
   }
@@ -438,11 +440,11 @@ std::optional<int64_t> ClusterRun::wanted() const {
   return policy_ ? std::optional(policy_->wanted()) : std::nullopt;
 }
 
-RunLosses ClusterRun::losses() const {
+std::optional<RunLosses> ClusterRun::losses() const {
   RunLosses losses{
       .servers = {}, .workers = coordinator_->losses(), .updates = updates_after(program_, staleness_count_)};
   for (const auto& client : clients_) losses.servers.push_back(client->losses());
-  return losses;
+  return before_.with(losses);
 }
 
 double ClusterRun::staleness() const {

@@ -47,7 +47,7 @@ class ClusterRun final : public StepSource {
 
   /// The number of updates between a worker's pull and its push: the mean over all pushes.
   double staleness() const;
-  RunLosses losses() const;
+  std::optional<RunLosses> losses() const override;
   /// Members that have asked for work, without spares.
   int64_t working() const;
   /// The number of workers that the load needs, if it follows the load.
@@ -99,6 +99,7 @@ class ClusterRun final : public StepSource {
   int64_t waiting_steps_ = 0;  ///< that exist and have not begun
   double staleness_sum_ = 0;
   int64_t staleness_count_ = 0;
+  RunLosses before_;  ///< of the training that has led to the state at the start
   std::jthread stop_watch_;
 };
 

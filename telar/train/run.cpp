@@ -11,6 +11,7 @@
 #include "telar/core/memory_limit.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
+#include "telar/train/checkpoint_observer.h"
 #include "telar/train/cluster_run.h"
 #include "telar/train/data_record.h"
 #include "telar/train/file_digest.h"
@@ -134,11 +135,15 @@ class Run {
                        options_.coordinate, job_.strategy.name);
     }
     const Listening free(Address::parse(options_.coordinate));  // otherwise servers would belong to this run
-    if (job_.strategy.server_addresses.empty() && !trains_on_stream(job_.data)) {
+    if (servers().empty() && !trains_on_stream(job_.data)) {
       throw user_error(
           "workers join at {}, but strategy.server_addresses is empty; start `telar serve` and give its HOST:PORT",
           options_.coordinate);
     }
+  }
+
+  const std::vector<std::string>& servers() const {
+    return options_.own_servers.empty() ? job_.strategy.server_addresses : options_.own_servers;
   }
 
   void check_devices() const {
@@ -315,16 +320,20 @@ class Run {
       stream.emplace(*opened_.data.stream, checkpoint_policy(), is_audited() ? folder.offsets() : fs::path(),
                      uses_servers(job_));
     CheckpointObserver checkpoints(
-        folder.checkpoints(), session, checkpoint_policy(),
-        succession ? files_of(folder)
-                   : ExtraFiles{{"job.yaml", job_text(job_)},
-                                {"samples.json", to_json(opened_.data.spec(), job_.data.rules)},
-                                {"data.json", to_json(opened_.record)}},
-        [&] {
-          log.sync();
-          if (stream) stream->sync();
-        },
-        options_.processes);
+        {.folder = folder.checkpoints(),
+         .files = succession ? files_of(folder)
+                             : ExtraFiles{{"job.yaml", job_text(job_)},
+                                          {"samples.json", to_json(opened_.data.spec(), job_.data.rules)},
+                                          {"data.json", to_json(opened_.record)}},
+         .before =
+             [&] {
+               log.sync();
+               if (stream) stream->sync();
+             },
+         .behind = !stream,  // which learns what is stored when the observer after this one is called
+         .after = job_.output.after_checkpoint,
+         .warn = [this](const std::string& text) { warn(text); }},
+        session, checkpoint_policy(), options_.processes);
     EnergyObserver energy;
     std::vector<TrainingObserver*> observers = {&accepted, &energy, &last_, &log, &checkpoints};
     if (stream) observers.push_back(&*stream);
@@ -367,6 +376,7 @@ class Run {
         summary.staleness = run.cluster->staleness();
         summary.losses = run.cluster->losses();
       }
+      summary.after_checkpoint = checkpoints.failure();
       write_file(folder.summary(), to_json(summary), Links::refuse);
       all_is_written();
       if (options_.elastic != nullptr) folder.make_unknown();  // nobody goes on with a run that has ended
@@ -404,7 +414,7 @@ class Run {
     sources.workers = [cluster] { return cluster->working(); };
     if (cluster->wanted()) sources.workers_wanted = [cluster] { return *cluster->wanted(); };
     sources.staleness = [cluster] { return cluster->staleness(); };
-    sources.repeated_parts = [cluster] { return cluster->losses().workers.parts; };
+    sources.repeated_parts = [cluster] { return cluster->losses()->workers.parts; };
     return sources;
   }
 
@@ -445,8 +455,9 @@ class Run {
     if (!uses_servers(job_)) return nullptr;
     auto cluster = std::make_unique<ClusterRun>(
         job_, opened_.data.spec(), opened_.decision,
-        ClusterOptions{options_.coordinate, options_.security, options_.program, folder.path(), options_.say,
-                       steps_of_epoch(), opened_.data.stream.get(), options_.stop_requested});
+        ClusterOptions{options_.coordinate, servers(), options_.listens, options_.security, options_.program,
+                       folder.path(), options_.say, steps_of_epoch(), opened_.data.stream.get(),
+                       options_.stop_requested});
     try {
       cluster->start(session, trainer.state());
     } catch (const Error& error) {

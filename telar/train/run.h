@@ -66,10 +66,14 @@ struct RunSummary {
   int64_t left_out_samples = 0;  ///< those that cannot be read, if data.on_error is skip
   double staleness =
       0;  ///< with parameter servers: mean number of others' updates between a worker's pull and push
-  std::optional<RunLosses> losses;             ///< with parameter servers
+  std::optional<RunLosses> losses;  ///< with parameter servers
+  std::string after_checkpoint;     ///< why the command after the last checkpoint failed; empty: it did not
   std::optional<StreamEvaluation> evaluation;  ///< of a stream
   LatencyCounts latency;  ///< of a stream: from a message's arrival to the update that it contributed to
 };
+
+/// Why the result is not that of a whole training, or is not where it should be; empty if there is no reason.
+std::string warning_of(const RunSummary& summary);
 
 /// As JSON: "test_accuracy", "train_loss", "images_per_second" …; null for a missing value.
 std::string to_json(const RunSummary& summary);
@@ -114,7 +118,11 @@ struct RunOptions {
   // Strategies with parameter servers only:
   std::string program;     ///< the command line `telar`, used to start local servers and workers
   std::string coordinate;  ///< HOST:PORT that workers join; empty: servers and workers are started locally
-  Security security;       ///< for servers and workers on other hosts
+  /// HOST:PORT of each server that was started for this process only: no part of the job, whose resumption
+  /// will have others. Empty: StrategyJob::server_addresses.
+  std::vector<std::string> own_servers;
+  std::function<void(const std::string& address)> listens;  ///< told where workers join; may be empty
+  Security security;                                        ///< for servers and workers on other hosts
 };
 
 /// Whether this process writes the run, and reports.

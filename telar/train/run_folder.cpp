@@ -31,6 +31,7 @@ namespace {
 const fs::path kRuns = "runs";
 const fs::path kCheckpoints = "checkpoints";
 const fs::path kLogs = "logs";
+const fs::path kServers = "servers";
 const fs::path kByMessages = "by_messages";
 
 fs::path numbered(const std::string& name, int64_t number) {
@@ -52,10 +53,33 @@ int64_t last_number(const std::string& name) {
   return last;
 }
 
-/// True if a folder contains at most the logs of a run that failed to start.
+/// True if a folder contains at most the logs of a run that failed to start, and what its servers have there.
 bool is_free(const fs::path& folder) {
-  return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(),
-                     [](const auto& entry) { return entry.path().filename() == kLogs; });
+  return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(), [](const auto& entry) {
+    return entry.path().filename() == kLogs || entry.path().filename() == kServers;
+  });
+}
+
+/// Throws Error (user) unless a new run can have this folder.
+void require_free(const fs::path& path) {
+  require_local(path);
+  require_no_part_of_run(path);
+  if (fs::exists(path) && !fs::is_directory(path)) throw user_error("{} is not a folder", path.string());
+  if (fs::exists(path / "job.yaml")) {
+    throw user_error("{} already contains a run; resume it (--resume) or choose another folder (--output)",
+                     path.string());
+  }
+  if (fs::exists(path) && !is_free(path))
+    throw user_error("the folder {} is not empty; a run needs its own folder (--output)", path.string());
+}
+
+/// Whether there is nothing, or a run that has begun.
+bool is_resumable(const fs::path& path) {
+  return !fs::exists(path) || fs::exists(path / "job.yaml") || fs::exists(path / kCheckpoints);
+}
+
+Error in_use(const fs::path& path) {
+  return user_error("another process is training in {}; wait until it has ended", path.string());
 }
 
 /// In a run folder telar writes only what it has made itself. The run folder may be a link; what is below may
@@ -138,8 +162,7 @@ void require_no_part_of_run(const fs::path& path) {
 }
 
 RunFolder::RunFolder(const fs::path& path, Origin origin) : RunFolder(path, origin, lock_of(path)) {
-  if (lock_ < 0)
-    throw user_error("another process is training in {}; wait until it has ended", path.string());
+  if (lock_ < 0) throw in_use(path);
 }
 
 RunFolder::RunFolder(fs::path path, Origin origin, int lock)
@@ -160,19 +183,19 @@ RunFolder::RunFolder(RunFolder&& other) noexcept
 RunFolder RunFolder::create(const Job& job) {
   if (job.output.folder.empty()) return {claim_run_folder(job.name), Origin::created};
   const fs::path path = job.output.folder;
-  require_local(path);
-  require_no_part_of_run(path);
-  if (fs::exists(path) && !fs::is_directory(path)) throw user_error("{} is not a folder", path.string());
-  if (fs::exists(path / "job.yaml")) {
-    throw user_error("{} already contains a run; resume it (--resume) or choose another folder (--output)",
-                     path.string());
-  }
+  require_free(path);
   const bool existed = fs::exists(path);
-  if (existed && !is_free(path)) {
-    throw user_error("the folder {} is not empty; a run needs its own folder (--output)", path.string());
-  }
   make_folder(path);
   return {path, existed ? Origin::was_empty : Origin::created};
+}
+
+void RunFolder::require_usable(const fs::path& path, bool resume) {
+  if (resume) require_no_part_of_run(path);
+  if (!resume || !is_resumable(path)) require_free(path);
+  if (!fs::exists(path)) return;
+  const int lock = lock_of(path);
+  if (lock < 0) throw in_use(path);
+  ::close(lock);
 }
 
 std::string RunFolder::make_known() const {
@@ -231,8 +254,7 @@ RunFolder RunFolder::resume(const Job& job) {
   }
   const fs::path path = job.output.folder;
   require_no_part_of_run(path);
-  const bool ours = !fs::exists(path) || fs::exists(path / "job.yaml") || fs::exists(path / "checkpoints");
-  return ours && fs::exists(path) ? RunFolder(path, Origin::existed) : create(job);
+  return is_resumable(path) && fs::exists(path) ? RunFolder(path, Origin::existed) : create(job);
 }
 
 fs::path RunFolder::by_messages() const {

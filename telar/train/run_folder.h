@@ -34,6 +34,10 @@ class RunFolder {
   /// for the folder of several folds.
   static RunFolder resume(const Job& job);
 
+  /// Throws Error (user) as create() or resume() would, without making anything, and if another process
+  /// trains there. A folder that is not there can be one on another host.
+  static void require_usable(const std::filesystem::path& path, bool resume);
+
   /// With which other processes know that a folder, which they see at the same path, is that of their run,
   /// and that it has not gone on without them: another text at each call. Notes that this process writes it.
   std::string make_known() const;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace telar {
 
 namespace {
@@ -18,6 +20,15 @@ std::string updates_text(const StoreLosses& server) {
 }
 
 }  // namespace
+
+RunLosses RunLosses::with(const RunLosses& more) const {
+  RunLosses sum{.servers = servers,
+                .workers = {workers.members + more.workers.members, workers.parts + more.workers.parts},
+                .updates = updates + more.updates};
+  sum.servers.resize(std::max(servers.size(), more.servers.size()));
+  for (size_t s = 0; s < more.servers.size(); ++s) sum.servers[s] = sum.servers[s].with(more.servers[s]);
+  return sum;
+}
 
 std::string losses_text(const RunLosses& losses) {
   std::string text;

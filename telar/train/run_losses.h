@@ -14,6 +14,9 @@ struct RunLosses {
   std::vector<StoreLosses> servers;  ///< in placement order
   MemberLosses workers;
   int64_t updates = 0;  ///< that each server has made, the lost ones included
+  bool operator==(const RunLosses&) const = default;
+
+  RunLosses with(const RunLosses& more) const;
 };
 
 /// One line for each server that was restarted and one for lost workers; empty if there were none.

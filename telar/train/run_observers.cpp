@@ -158,42 +158,6 @@ void LogObserver::sync() {
   for_events([](TensorBoardWriter& writer) { writer.sync(); });
 }
 
-void CheckpointTimes::epoch_done(const EpochReport& report, const TrainingState& state) {
-  const bool by_epoch = policy_.every_epochs > 0 && (report.epoch + 1) % policy_.every_epochs == 0;
-  const bool by_step = policy_.every_steps > 0 && state.step % policy_.every_steps == 0;
-  if (by_epoch || by_step || (report.best && policy_.every_epochs > 0)) due(state);
-}
-
-CheckpointObserver::CheckpointObserver(fs::path folder, const Session& session, CheckpointPolicy policy,
-                                       ExtraFiles files, std::function<void()> before, Processes* followers)
-    : CheckpointTimes(policy),
-      folder_(std::move(folder)),
-      session_(session),
-      files_(std::move(files)),
-      before_(std::move(before)),
-      followers_(followers) {}
-
-fs::path CheckpointObserver::save(const TrainingState& state) {
-  fs::path path = checkpoint_path(folder_, state.step);
-  std::string written = is_checkpoint_of(path, state) ? "" : "written";
-  if (followers_ != nullptr && session_.state_is_divided()) followers_->broadcast(written);
-  if (written.empty()) return path;
-  before_();
-  // The same step as that of another checkpoint, if a stop broke off the validation that ends its epoch.
-  write_checkpoint(path, session_, state, files_, true);
-  // Newer ones are of steps that a loss took back: a resumed run begins at them, with the best epoch of then.
-  if (list_checkpoints(folder_).front().filename() == path.filename())
-    remove_old_checkpoints(folder_, policy().keep, state.best_step);
-  return path;
-}
-
-void CheckpointFollower::follow() {
-  if (!session_.state_is_divided()) return;
-  std::string written;
-  processes_.broadcast(written);
-  if (!written.empty()) read_for_checkpoint(session_);
-}
-
 void EnergyObserver::epoch_began(const EpochStart& /*start*/, const TrainingState& /*state*/) {
   stop();  // of an epoch whose steps are begun again
   began_ = meter_.joules();

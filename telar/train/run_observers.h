@@ -74,64 +74,6 @@ class LogObserver final : public TrainingObserver {
   bool warned_ = false;
 };
 
-struct CheckpointPolicy {
-  int64_t every_epochs = 1;  ///< 0: no checkpoints at epochs
-  int64_t every_steps = 0;   ///< 0: no checkpoints at steps; training pauses for them (pause_steps)
-  int64_t keep = 2;
-};
-
-/// Says when a checkpoint is due. All processes of a run come to the same result.
-class CheckpointTimes : public TrainingObserver {
- public:
-  explicit CheckpointTimes(CheckpointPolicy policy) : policy_(policy) {}
-  void epoch_done(const EpochReport& report, const TrainingState& state) final;
-  void paused(const TrainingState& state) final { due(state); }
-
- protected:
-  virtual void due(const TrainingState& state) = 0;
-  const CheckpointPolicy& policy() const { return policy_; }
-
- private:
-  CheckpointPolicy policy_;
-};
-
-/// Writes checkpoints into a folder during training.
-class CheckpointObserver final : public CheckpointTimes {
- public:
-  /// `files` are added to every checkpoint. `before` is called before each one, so that the logs are on disk
-  /// first. `followers`: the processes of the session, each with a CheckpointFollower; null: it is alone.
-  CheckpointObserver(std::filesystem::path folder, const Session& session, CheckpointPolicy policy,
-                     ExtraFiles files, std::function<void()> before, Processes* followers = nullptr);
-
-  /// Writes a checkpoint for this state unless there is one already.
-  std::filesystem::path save(const TrainingState& state);
-
- private:
-  void due(const TrainingState& state) override { save(state); }
-
-  std::filesystem::path folder_;
-  const Session& session_;
-  ExtraFiles files_;
-  std::function<void()> before_;
-  Processes* followers_;
-};
-
-/// What a process whose session has a part of the state does while rank 0 writes checkpoints.
-class CheckpointFollower final : public CheckpointTimes {
- public:
-  CheckpointFollower(const Session& session, CheckpointPolicy policy, Processes& processes)
-      : CheckpointTimes(policy), session_(session), processes_(processes) {}
-
-  /// Call when rank 0 calls CheckpointObserver::save().
-  void follow();
-
- private:
-  void due(const TrainingState& /*state*/) override { follow(); }
-
-  const Session& session_;
-  Processes& processes_;
-};
-
 /// The energy that the whole machine uses in training steps, excluding validation and checkpoints between
 /// epochs.
 class EnergyObserver final : public TrainingObserver {

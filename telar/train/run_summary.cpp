@@ -51,6 +51,12 @@ void add_evaluation(nlohmann::ordered_json& json, const RunSummary& summary,
 
 }  // namespace
 
+std::string warning_of(const RunSummary& summary) {
+  std::string warning = summary.losses ? losses_warning(*summary.losses) : "";
+  if (!warning.empty() && !summary.after_checkpoint.empty()) warning += "; ";
+  return warning + summary.after_checkpoint;
+}
+
 std::string to_json(const RunSummary& summary) {
   nlohmann::ordered_json json;
   json["outcome"] = summary.failed                           ? "failed"
@@ -58,7 +64,7 @@ std::string to_json(const RunSummary& summary) {
                     : summary.stopped_early                  ? "stopped early"
                                                              : "finished";
   json["why"] = summary.why;
-  json["warning"] = summary.losses ? losses_warning(*summary.losses) : "";
+  json["warning"] = warning_of(summary);
   add_values(json, "test", summary, summary.test);
   add_values(json, "train", summary, summary.train);
   add_values(json, "validation", summary, summary.validation);

@@ -39,8 +39,7 @@ std::vector<std::string> resolved(const std::string& text) {
 
 }  // namespace
 
-std::vector<std::string> given_addresses(const StrategyJob& strategy) {
-  std::vector<std::string> addresses = strategy.server_addresses;
+std::vector<std::string> given_addresses(std::vector<std::string> addresses, const StrategyJob& strategy) {
   const int64_t servers = server_processes(strategy);
   if (addresses.size() == 1 && servers > 1) addresses = resolved(addresses[0]);
   if (static_cast<int64_t>(addresses.size()) != servers) {

@@ -7,6 +7,7 @@
 #include "telar/data/batch_source.h"
 #include "telar/nn/schedule.h"
 #include "telar/runtime/session.h"
+#include "telar/train/run_losses.h"
 #include "telar/train/training_observer.h"
 
 namespace telar {
@@ -63,6 +64,8 @@ class StepSource {
   /// Copies the state after these steps into the session, if parameter servers have it, and returns the
   /// number of updates that have led to it.
   virtual std::optional<int64_t> fetch(Session& session) = 0;
+  /// What killed processes have cost the training so far; empty: they cost nothing but the run.
+  virtual std::optional<RunLosses> losses() const { return {}; }
 };
 
 /// The learning rate of a step of an epoch. The schedule follows the epochs: steps in total are another

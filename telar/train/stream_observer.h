@@ -6,7 +6,7 @@
 
 #include "telar/data/streams/stream.h"
 #include "telar/observe/metrics_log.h"
-#include "telar/train/run_observers.h"
+#include "telar/train/checkpoint_observer.h"
 #include "telar/train/step_source.h"
 
 namespace telar {

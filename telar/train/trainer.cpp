@@ -170,6 +170,7 @@ bool Trainer::run_epoch(Epoch& epoch) {
     epoch.steps.begin({epoch.start, state_.step_in_epoch, end, before, state_.position});
     const StepsEnd made = make_steps(epoch);
     state_.updates = epoch.steps.fetch(session_);
+    if (auto losses = epoch.steps.losses()) state_.losses = std::move(losses);
     state_.step_in_epoch = epoch.steps.steps_done();
     state_.step = before + state_.step_in_epoch;
     if (Position position = epoch.steps.position(); !position.bytes.empty())

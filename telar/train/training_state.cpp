@@ -44,6 +44,36 @@ Plateau plateau_from_json(const JsonFields& fields) {
   return plateau;
 }
 
+nlohmann::ordered_json json_of(const RunLosses& losses) {
+  nlohmann::ordered_json json;
+  json["restarts"] = json["lost_updates"] = json["unknown"] = nlohmann::ordered_json::array();
+  for (const StoreLosses& server : losses.servers) {
+    json["restarts"].push_back(server.restarts);
+    json["lost_updates"].push_back(server.updates);
+    json["unknown"].push_back(server.unknown);
+  }
+  json["updates"] = losses.updates;
+  json["lost_workers"] = losses.workers.members;
+  json["repeated_parts"] = losses.workers.parts;
+  return json;
+}
+
+RunLosses losses_from_json(const JsonFields& fields) {
+  RunLosses losses;
+  const std::vector<int64_t> restarts = fields.integers("restarts", 0, kMostUpdates);
+  const std::vector<int64_t> updates = fields.integers("lost_updates", 0, kMostUpdates);
+  const std::vector<int64_t> unknown = fields.integers("unknown", 0, kMostUpdates);
+  for (const auto& [name, numbers] : {std::pair("lost_updates", &updates), std::pair("unknown", &unknown)})
+    if (numbers->size() != restarts.size())
+      throw fields.wrong(name, fmt::format("a list of {} numbers, as restarts is", restarts.size()));
+  for (size_t s = 0; s < restarts.size(); ++s)
+    losses.servers.push_back({restarts[s], updates[s], unknown[s]});
+  losses.updates = fields.integer("updates", 0, kMostUpdates);
+  losses.workers.members = fields.integer("lost_workers", 0, kMostUpdates);
+  losses.workers.parts = fields.integer("repeated_parts", 0, kMostUpdates);
+  return losses;
+}
+
 /// What must hold between the fields, whatever the job.
 void check_agreement(const TrainingState& state, const JsonFields& fields) {
   if (state.best_step > state.step)
@@ -69,6 +99,7 @@ std::string to_json(const TrainingState& state) {
   json["samples"] = state.samples;
   json["left_out"] = state.left_out;
   if (state.updates) json["updates"] = *state.updates;
+  if (state.losses) json["losses"] = json_of(*state.losses);
   json["seconds"] = state.seconds;
   json["epoch_samples"] = state.epoch_samples;
   json["epoch_sums"] = state.epoch_sums;
@@ -97,6 +128,8 @@ TrainingState training_state_from_json(const std::string& text, const std::strin
   state.samples = fields.integer("samples", 0, kMostSteps);
   if (fields.has("left_out")) state.left_out = fields.integer("left_out", 0, kMostSteps);
   if (fields.has("updates")) state.updates = fields.integer("updates", 0, kMostUpdates);
+  if (fields.has("losses"))
+    state.losses = losses_from_json(JsonFields::of(fields.value("losses"), source + ", losses"));
   state.seconds = fields.number("seconds", 0);
   state.epoch_samples = fields.integer("epoch_samples", 0, kMostSteps);
   state.epoch_sums = fields.numbers("epoch_sums", true);  // a metric of a model file may be NaN

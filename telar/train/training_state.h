@@ -7,6 +7,7 @@
 
 #include "telar/data/assignment.h"
 #include "telar/data/batch_source.h"
+#include "telar/train/run_losses.h"
 #include "telar/train/stream_evaluation.h"
 
 namespace telar {
@@ -36,7 +37,8 @@ struct TrainingState {
   int64_t left_out = 0;  ///< damaged messages of a stream in these steps, in total
   /// That parameter servers have made of these steps; a push may be of several. Empty: none have made them.
   std::optional<int64_t> updates;
-  double seconds = 0;  ///< time spent in training steps
+  std::optional<RunLosses> losses;  ///< up to here, with parameter servers
+  double seconds = 0;               ///< time spent in training steps
 
   int64_t epoch_samples = 0;       ///< samples of this epoch so far
   std::vector<double> epoch_sums;  ///< metric sums of this epoch so far

@@ -146,15 +146,21 @@ class Worker {
 
 }  // namespace
 
-void work(const WorkOptions& options) {
+void work(const WorkOptions& all) {
   std::string job;
   for (bool again = true; again;) {
+    std::stop_source leaves;
+    std::optional<std::stop_callback<std::function<void()>>> asked(std::in_place, all.stop,
+                                                                   [&] { leaves.request_stop(); });
+    WorkOptions options = all;
+    options.stop = leaves.get_token();
     Membership membership({.coordinator = options.coordinator,
                            .security = options.security,
                            .patience_seconds = options.patience_seconds,
                            .stop = options.stop,
                            .say = options.say,
                            .job = job});
+    if (all.stays) asked.reset();
     job = membership.job();
     if (options.say) options.say(fmt::format("joined {} as worker {}", options.coordinator, membership.id()));
     const auto joined = Clock::now();
@@ -164,11 +170,11 @@ void work(const WorkOptions& options) {
       worker.run(seconds_since(joined));
     } catch (const Error&) {
       // It waits for its servers no longer, or they are those of another coordinator, which it joins next.
-      if (!membership.lost() || options.stop.stop_requested()) throw;
+      if (!membership.lost() || all.stop.stop_requested()) throw;
     } catch (const ReadStopped&) {
       return;  // before it had begun
     }
-    again = membership.lost();
+    again = membership.lost() && !all.stop.stop_requested();
     if (options.say) options.say(again ? "removed by the coordinator; joining again" : "the run is over");
   }
 }

@@ -15,6 +15,9 @@ struct WorkOptions {
   std::vector<std::string> overrides;  ///< of the job, on this host: "data.path=…", "strategy.threads=4"
   double patience_seconds = 60;        ///< how long to wait for an unreachable coordinator or server
   std::stop_token stop;                ///< leaves the run; unfinished work goes to other workers
+  /// `stop` ends only the waits for a coordinator: all of the run are stopped, and its checkpoint needs the
+  /// steps that have begun.
+  bool stays = false;
   std::function<void(const std::string&)> say;
 };
 

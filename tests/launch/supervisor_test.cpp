@@ -54,22 +54,56 @@ class FakeEngine final : public LaunchEngine {
 class SupervisorTest : public testing::Test {
  protected:
   Supervisor& begin(int processes, bool elastic = false, int least = 1) {
+    return begin({.processes = processes, .elastic = elastic, .least = least});
+  }
+  /// Workers of parameter servers, two of each: 0 and 1 are the servers, 2 is the first process, 3 and 4 are
+  /// the workers. It has made a step.
+  void begin_with_servers(bool copies) {
+    begin({.processes = 2, .workers = true, .servers = 2, .copies = copies});
+    start_with_servers(0);
+  }
+  void start_with_servers(int at) {
+    advance(3);
+    ASSERT_EQ(engine_.started.size(), at + 2);
+    engine_.says(at + 1, "@address 0.0.0.0:71");
+    advance(1);
+    ASSERT_EQ(engine_.started.size(), at + 2);  // all servers are waited for
+    engine_.says(at, "@address 0.0.0.0:70");
+    advance(1);
+    ASSERT_EQ(engine_.started.size(), at + 3);
+    engine_.says(at + 2, "@address 0.0.0.0:4711");
+    advance(1);
+    ASSERT_EQ(engine_.started.size(), at + 5);
+    engine_.says(at + 2, "@step " + std::to_string(1 + at));
+    advance(1);
+  }
+  Supervisor& begin(const LaunchPlan& plan) {
     supervisor_.emplace(
         engine_,
-        LaunchPlan{.processes = processes,
-                   .elastic = elastic,
-                   .restarts = 2,
-                   .least = least,
-                   .first =
-                       [](const LaunchSlot&, int count, bool resume) {
-                         return LaunchCommand{{"train", std::to_string(count), resume ? "again" : "new"}, {}};
-                       },
-                   .other =
-                       [](const std::string& address) {
-                         return LaunchCommand{{"work", address}, {}};
-                       },
-                   .say = [this](const std::string& text) { said_ += text + "\n"; },
-                   .show = [this](const std::string& text) { shown_ += text + "\n"; }});
+        LaunchPlan{
+            .processes = plan.processes,
+            .elastic = plan.elastic,
+            .workers = plan.workers,
+            .servers = plan.servers,
+            .copies = plan.copies,
+            .restarts = 2,
+            .least = plan.least,
+            .first =
+                [](int count, bool resume, const std::vector<std::string>& servers) {
+                  LaunchCommand command{{"train", std::to_string(count), resume ? "again" : "new"}, {}};
+                  command.words.insert(command.words.end(), servers.begin(), servers.end());
+                  return command;
+                },
+            .other =
+                [](const std::string& address) {
+                  return LaunchCommand{{"work", address}, {}};
+                },
+            .server =
+                [](int server, int port) {
+                  return LaunchCommand{{"serve", std::to_string(server), std::to_string(port)}, {}};
+                },
+            .say = [this](const std::string& text) { said_ += text + "\n"; },
+            .show = [this](const std::string& text) { shown_ += text + "\n"; }});
     return *supervisor_;
   }
   std::optional<int> advance(double seconds) {
@@ -350,6 +384,132 @@ TEST_F(SupervisorTest, ALostHostIsLeftOutUntilNoOtherIsLeft) {
   engine_.ends(second, 255, true);
   const int third = start_of_run(20);
   EXPECT_EQ(engine_.one(third).words, (std::vector<std::string>{"train", "2", "again"}));
+}
+
+TEST_F(SupervisorTest, ServersComeFirstAndWorkersJoinWhereTheFirstProcessIs) {
+  begin_with_servers(false);
+  EXPECT_EQ(engine_.one(0).words, (std::vector<std::string>{"serve", "0", "0"}));
+  EXPECT_EQ(engine_.one(1).slot.host, "b");
+  EXPECT_EQ(engine_.one(2).words,
+            (std::vector<std::string>{"train", "2", "new", "10.0.0.1:70", "10.0.0.2:71"}));
+  EXPECT_EQ(engine_.one(2).slot.host, "a");
+  EXPECT_EQ(engine_.one(3).words, (std::vector<std::string>{"work", "10.0.0.1:4711"}));
+  EXPECT_EQ(engine_.one(3).slot.host, "a");
+  EXPECT_EQ(engine_.one(4).slot.host, "b");
+  for (const int process : {2, 3, 4}) engine_.ends(process, 0);
+  EXPECT_EQ(advance(1), std::nullopt);
+  EXPECT_TRUE(engine_.one(0).stopped);
+  for (const int server : {0, 1}) engine_.ends(server, 143);
+  EXPECT_EQ(advance(1), 0);
+  EXPECT_EQ(said_, "");
+}
+
+TEST_F(SupervisorTest, AServerIsStartedAgainWhereItWasAndAWorkerAnywhere) {
+  begin_with_servers(false);
+  engine_.ends(1, 137);
+  advance(1);
+  ASSERT_EQ(engine_.started.size(), 6);
+  EXPECT_EQ(engine_.one(5).words, (std::vector<std::string>{"serve", "1", "71"}));
+  EXPECT_EQ(engine_.one(5).slot.host, "b");
+  engine_.ends(4, 137, true);
+  advance(1);
+  ASSERT_EQ(engine_.started.size(), 7);
+  EXPECT_EQ(engine_.one(6).words, (std::vector<std::string>{"work", "10.0.0.1:4711"}));
+  EXPECT_EQ(engine_.one(6).slot.host, "c");
+  EXPECT_FALSE(engine_.one(2).stopped);
+  EXPECT_TRUE(said("parameter server 1, on b, was killed by signal 9")) << said_;
+  end_all(0);
+  EXPECT_EQ(advance(1), 0);
+}
+
+TEST_F(SupervisorTest, ALostHostOfAServerLeadsToAnotherStartUnlessThereAreCopies) {
+  begin_with_servers(true);
+  engine_.ends(1, 255, true);
+  advance(30);
+  EXPECT_EQ(engine_.started.size(), 5);
+  EXPECT_FALSE(engine_.one(2).stopped);
+  EXPECT_TRUE(said("goes on with the copies")) << said_;
+  engine_.ends(0, 255, true);
+  advance(1);
+  engine_.ends(2, 1);  // no copy is left, says the first process
+  end_all(143);
+  start_with_servers(5);
+  EXPECT_EQ(engine_.one(5).slot.host, "c");
+  EXPECT_FALSE(said("restart 1")) << said_;
+
+  engine_ = {};
+  begin_with_servers(false);
+  engine_.ends(1, 255, true);
+  advance(1);
+  EXPECT_TRUE(engine_.one(2).stopped);
+  engine_.ends(2, 1);
+  advance(1);
+  end_all(143);
+  start_with_servers(5);
+  EXPECT_EQ(engine_.one(7).words,
+            (std::vector<std::string>{"train", "2", "again", "10.0.0.1:70", "10.0.0.3:71"}));
+}
+
+TEST_F(SupervisorTest, ALostFirstProcessOfWorkersLeadsToAnotherStartAtOnce) {
+  begin_with_servers(false);
+  engine_.ends(2, 137);
+  advance(1);
+  for (const int process : {0, 1, 3, 4}) EXPECT_TRUE(engine_.one(process).stopped);
+  end_all(143);
+  start_with_servers(5);
+  EXPECT_FALSE(said("restart 1")) << said_;
+}
+
+TEST_F(SupervisorTest, AServerThatFindsAMistakeEndsTheRun) {
+  begin({.processes = 2, .workers = true, .servers = 2});
+  advance(1);
+  engine_.ends(0, 2);
+  advance(1);
+  EXPECT_TRUE(engine_.one(1).stopped);
+  engine_.ends(1, 143);
+  EXPECT_EQ(advance(1), 2);
+}
+
+TEST_F(SupervisorTest, ARunThatHasNoWorkerAndGetsNoneEnds) {
+  begin_with_servers(false);
+  engine_.ends(3, 2);
+  advance(1);
+  EXPECT_FALSE(engine_.one(2).stopped);
+  int worker = 4;
+  for (int death = 0; death < 5; ++death) {
+    engine_.ends(worker, 1);
+    worker = static_cast<int>(engine_.started.size());
+    advance(2);
+  }
+  EXPECT_EQ(engine_.started.size(), 9);
+  EXPECT_TRUE(engine_.one(2).stopped);
+  engine_.ends(2, 143);
+  advance(1);
+  end_all(143);
+  start_with_servers(9);
+  EXPECT_TRUE(said("(restart 1 of 2)")) << said_;
+}
+
+TEST_F(SupervisorTest, AStoppedRunKeepsItsServersUntilItHasEnded) {
+  begin_with_servers(false);
+  supervisor_->stop(15);
+  advance(1);
+  EXPECT_TRUE(engine_.one(2).stopped);
+  EXPECT_FALSE(engine_.one(0).stopped);
+  engine_.ends(2, 143);
+  advance(1);
+  EXPECT_TRUE(engine_.one(0).stopped);
+  end_all(143);
+  EXPECT_EQ(advance(1), 143);
+
+  engine_ = {};
+  begin({.processes = 2, .workers = true, .servers = 1});
+  advance(1);
+  supervisor_->stop(2);
+  advance(1);
+  EXPECT_TRUE(engine_.one(0).stopped);
+  engine_.ends(0, 143);
+  EXPECT_EQ(advance(1), 130);
 }
 
 }  // namespace

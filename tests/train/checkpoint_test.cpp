@@ -64,7 +64,7 @@ TEST(Checkpoint, RestoresEveryBitOfParametersOptimizerAndPosition) {
   const test::TempFolder folder;
   const auto written = session_of({5});
   train(*written, 3);
-  write_checkpoint(folder / "step-00000003", *written, some_state());
+  write_checkpoint(folder / "step-00000003", checkpoint_tensors(*written), some_state());
   const auto read = session_of({5}, 99);
   EXPECT_EQ(verify_checkpoint(folder / "step-00000003"), some_state());
   load_all(folder / "step-00000003", *read);
@@ -75,7 +75,7 @@ TEST(Checkpoint, RestoresEveryBitOfParametersOptimizerAndPosition) {
 
 TEST(Checkpoint, WeightsHaveTheirPyTorchNamesAndShapes) {
   const test::TempFolder folder;
-  write_checkpoint(folder / "step-00000000", *session_of({5}), {});
+  write_checkpoint(folder / "step-00000000", checkpoint_tensors(*session_of({5})), {});
   const SafetensorsFile file(folder / "step-00000000" / "model.safetensors");
   EXPECT_EQ(file.entry("fc1.weight").shape, (Shape{5, 6}));
   EXPECT_EQ(file.entry("fc2.bias").shape, (Shape{3}));
@@ -87,7 +87,8 @@ TEST(Checkpoint, NamesADamagedFile) {
   const fs::path path = folder / "step-00000003";
   for (const std::string name : {"model.safetensors", "optimizer.safetensors", "job.yaml"}) {
     fs::remove_all(path);
-    write_checkpoint(path, *session_of({5}), some_state(), {{"job.yaml", "model: mlp\n"}});
+    write_checkpoint(path, checkpoint_tensors(*session_of({5})), some_state(),
+                     {{"job.yaml", "model: mlp\n"}});
     flip_last_byte(path / name);
     EXPECT_TRUE(says(sentence_of([&] { verify_checkpoint(path); }), name + " has changed"));
     fs::resize_file(path / name, 3);
@@ -95,7 +96,7 @@ TEST(Checkpoint, NamesADamagedFile) {
     fs::remove(path / name);
     EXPECT_TRUE(says(sentence_of([&] { verify_checkpoint(path); }), name + " is missing"));
   }
-  write_checkpoint(folder / "step-00000004", *session_of({5}), state_after(4));
+  write_checkpoint(folder / "step-00000004", checkpoint_tensors(*session_of({5})), state_after(4));
   std::string text = test::read_text(folder / "step-00000004" / "state.json");
   text.replace(text.find("\"samples\": 24"), 13, "\"samples\": 25");
   test::write_text(folder / "step-00000004" / "state.json", text);
@@ -117,7 +118,7 @@ TEST(Checkpoint, FindsTheNewestValidOneAndReportsDamagedOnes) {
   for (const int64_t step : {1, 9, 10}) {
     TrainingState state;
     state.step = step;
-    write_checkpoint(checkpoint_path(folder.path(), step), *session, state);
+    write_checkpoint(checkpoint_path(folder.path(), step), checkpoint_tensors(*session), state);
   }
   fs::create_directory(folder / "step-00000011.tmp-1");
   EXPECT_EQ(newest_checkpoint(folder.path())->state.step, 10);
@@ -133,7 +134,7 @@ TEST(Checkpoint, FindsTheNewestValidOneAndReportsDamagedOnes) {
 
 TEST(Checkpoint, OfAnotherModelIsRefusedWithTheTensorsThatDiffer) {
   const test::TempFolder folder;
-  write_checkpoint(folder / "step-00000000", *session_of({5}), {});
+  write_checkpoint(folder / "step-00000000", checkpoint_tensors(*session_of({5})), {});
   const auto wider = session_of({7});
   const auto before = wider->read_state("fc1.weight");
   const std::string wide = sentence_of([&] { load_all(folder / "step-00000000", *wider); });
@@ -148,7 +149,7 @@ TEST(Checkpoint, RemovesOldOnesButKeepsTheBest) {
   const test::TempFolder folder;
   const auto session = session_of({5});
   for (const int64_t step : {1, 2, 3, 4, 5})
-    write_checkpoint(checkpoint_path(folder.path(), step), *session, {});
+    write_checkpoint(checkpoint_path(folder.path(), step), checkpoint_tensors(*session), {});
   remove_old_checkpoints(folder.path(), 2, 2);
   std::vector<std::string> left;
   for (const fs::path& path : list_checkpoints(folder.path())) left.push_back(path.filename().string());
@@ -158,12 +159,15 @@ TEST(Checkpoint, RemovesOldOnesButKeepsTheBest) {
 TEST(Checkpoint, AFailedWriteLeavesNothing) {
   const test::TempFolder folder;
   test::write_text(folder / "file", "");
-  EXPECT_THROW(write_checkpoint(folder / "file" / "step-00000001", *session_of({5}), {}), std::exception);
-  write_checkpoint(folder / "step-00000001", *session_of({5}), {});
+  EXPECT_THROW(write_checkpoint(folder / "file" / "step-00000001", checkpoint_tensors(*session_of({5})), {}),
+               std::exception);
+  write_checkpoint(folder / "step-00000001", checkpoint_tensors(*session_of({5})), {});
   const std::string before = test::read_text(folder / "step-00000001" / "state.json");
-  EXPECT_TRUE(
-      says(sentence_of([&] { write_checkpoint(folder / "step-00000001", *session_of({5}), some_state()); }),
-           "exists already"));
+  EXPECT_TRUE(says(sentence_of([&] {
+                     write_checkpoint(folder / "step-00000001", checkpoint_tensors(*session_of({5})),
+                                      some_state());
+                   }),
+                   "exists already"));
   EXPECT_EQ(test::read_text(folder / "step-00000001" / "state.json"), before);
 }
 

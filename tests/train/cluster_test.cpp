@@ -187,6 +187,7 @@ TEST(Cluster, ARunResumedWithinAnEpochSkipsNothing) {
     resume.resume = true;
     const RunSummary summary = TestedCluster(2, 2).run(overrides, copy, resume);
     EXPECT_EQ(summary.steps, 100);
+    EXPECT_EQ(summary.losses->updates, 100) << "since the run's beginning";
     const std::vector<double> losses = losses_of(copy);
     ASSERT_EQ(losses.size(), 100U);
     if (strategy != "sync_ps") continue;
@@ -240,6 +241,25 @@ TEST(Cluster, KilledProcessesAreCounted) {
   EXPECT_TRUE(test::says(text, "1 worker lost; others did the 3 parts of batches that they left"));
 }
 
+TEST(Cluster, WhatARunHasLostIsAddedToWhatItLosesWhenItIsResumed) {
+  const RunLosses before{.servers = {{.restarts = 1, .updates = 3, .unknown = 1}, {}},
+                         .workers = {.members = 1, .parts = 2},
+                         .updates = 50};
+  const RunLosses more{.servers = {{.restarts = 2, .updates = 4}}, .workers = {.members = 1}, .updates = 7};
+  const RunLosses all{.servers = {{.restarts = 3, .updates = 7, .unknown = 1}, {}},
+                      .workers = {.members = 2, .parts = 2},
+                      .updates = 57};
+  EXPECT_EQ(before.with(more), all);
+  EXPECT_EQ(more.with(before), all);
+  TrainingState state;
+  state.losses = all;
+  EXPECT_EQ(training_state_from_json(to_json(state), "state.json"), state);
+  std::string text = to_json(state);
+  text.replace(text.find("\"unknown\": ["), 12, "\"unknown\": [ 1,");
+  test::expect_error([&] { training_state_from_json(text, "state.json"); },
+                     {"state.json, losses", "unknown", "a list of 2 numbers, as restarts is"});
+}
+
 TEST(Cluster, ARunThatLostMoreThanATenthOfItsUpdatesWarns) {
   const auto warning = [](const std::vector<StoreLosses>& servers) {
     return losses_warning({.servers = servers, .workers = {}, .updates = 100});
@@ -256,6 +276,8 @@ TEST(Cluster, ARunThatLostMoreThanATenthOfItsUpdatesWarns) {
   EXPECT_EQ(json.at("losses").at("updates"), 100);
   summary.losses->servers.front().updates = 1;
   EXPECT_EQ(nlohmann::json::parse(to_json(summary)).at("warning"), "");
+  summary.after_checkpoint = "not copied";
+  EXPECT_EQ(nlohmann::json::parse(to_json(summary)).at("warning"), "not copied");
 }
 
 TEST(Cluster, AnAddressForWorkersNeedsServersThatTheyCanReach) {

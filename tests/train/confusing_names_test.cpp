@@ -95,7 +95,7 @@ TEST(ConfusingNames, AreKeptApartInCheckpoints) {
   const test::TempFolder folder;
   TrainingState state;
   state.step = 3;
-  write_checkpoint(folder / "step-00000003", *written, state);
+  write_checkpoint(folder / "step-00000003", checkpoint_tensors(*written), state);
   const SafetensorsFile model(folder / "step-00000003" / "model.safetensors");
   EXPECT_TRUE(model.has("momentum/w"));
   EXPECT_EQ(model.read("momentum/w").data, written->read_state("momentum/w"));

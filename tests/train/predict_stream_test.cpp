@@ -42,7 +42,7 @@ void save_step(const test::TempFolder& run, int64_t step) {
   state.step = step;
   std::filesystem::create_directories(run / "checkpoints");
   write_checkpoint(checkpoint_path(run / "checkpoints", step),
-                   *predicting_session(static_cast<uint64_t>(step)), state);
+                   checkpoint_tensors(*predicting_session(static_cast<uint64_t>(step))), state);
 }
 
 Trained trained_at(const test::TempFolder& run, int64_t step) {

@@ -63,6 +63,7 @@ struct StepDone {
 struct MemberLosses {
   int64_t members = 0;  ///< lost: neither left by themselves nor at the end of the training
   int64_t parts = 0;    ///< parts of batches that were leased to them and are done by others
+  bool operator==(const MemberLosses&) const = default;
 };
 
 struct MemberInfo {

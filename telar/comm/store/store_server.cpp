@@ -95,6 +95,14 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     return true;
   }
 
+  bool in_use() {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::any_of(peers_, [](const auto& entry) {
+      const std::lock_guard peer_lock(entry.second->mutex);
+      return entry.second->stream != nullptr;
+    });
+  }
+
   Memory memory() {
     Memory memory;
     const auto add = [&memory](HeldStore& held) {
@@ -416,6 +424,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
 StoreServer::StoreServer(StoreServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 StoreServer::~StoreServer() = default;
 std::string StoreServer::address() const { return impl_->address(); }
+bool StoreServer::in_use() const { return impl_->in_use(); }
 bool StoreServer::leave(std::chrono::seconds longest) { return impl_->leave(longest); }
 StoreServer::Memory StoreServer::memory() const { return impl_->memory(); }
 

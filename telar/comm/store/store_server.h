@@ -50,6 +50,8 @@ class StoreServer {
   /// that it holds. Returns at once if its blocks have no copies. Returns false if the coordinator does not
   /// ask any more, or no other server has them within `longest`.
   bool leave(std::chrono::seconds longest);
+  /// Whether a member is connected: the coordinator or a worker.
+  bool in_use() const;
 
   struct Memory {
     size_t arenas = 0;       ///< bytes of the parameters and the optimizer state

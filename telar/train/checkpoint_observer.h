@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <string>
+
+#include "telar/comm/processes.h"
+#include "telar/train/checkpoint.h"
+#include "telar/train/training_observer.h"
+
+namespace telar {
+
+struct CheckpointPolicy {
+  int64_t every_epochs = 1;  ///< 0: no checkpoints at epochs
+  int64_t every_steps = 0;   ///< 0: no checkpoints at steps; training pauses for them (pause_steps)
+  int64_t keep = 2;
+};
+
+/// Says when a checkpoint is due. All processes of a run come to the same result.
+class CheckpointTimes : public TrainingObserver {
+ public:
+  explicit CheckpointTimes(CheckpointPolicy policy) : policy_(policy) {}
+  void epoch_done(const EpochReport& report, const TrainingState& state) final;
+  void paused(const TrainingState& state) final { due(state); }
+
+ protected:
+  virtual void due(const TrainingState& state) = 0;
+  const CheckpointPolicy& policy() const { return policy_; }
+
+ private:
+  CheckpointPolicy policy_;
+};
+
+/// How checkpoints are written.
+struct CheckpointWriting {
+  std::filesystem::path folder;
+  ExtraFiles files = {};  ///< added to every checkpoint
+  std::function<void()> before =
+      {};                  ///< called when a state is taken, so that the logs are on disk first; may be empty
+  bool behind = false;     ///< written while the training goes on, which takes memory for one more state
+  std::string after = {};  ///< a command that runs after each, in a shell; empty: none
+  std::function<void(const std::string&)> warn = {};  ///< told when that fails, from any thread
+};
+
+/// Writes checkpoints into a folder during training.
+///
+/// With `behind`, the state is copied between two steps, and a thread writes the copy. The next checkpoint waits
+/// for that. An error of the thread is thrown by the next call; whoever needs the checkpoint calls save().
+class CheckpointObserver final : public CheckpointTimes {
+ public:
+  /// `followers`: the processes of the session, each with a CheckpointFollower; null: it is alone.
+  CheckpointObserver(CheckpointWriting writing, const Session& session, CheckpointPolicy policy,
+                     Processes* followers = nullptr);
+
+  /// Writes a checkpoint for this state unless there is one already, and waits until all are written.
+  std::filesystem::path save(const TrainingState& state);
+  /// Why the command after the newest checkpoint failed: a sentence; empty if it did not.
+  const std::string& failure() const { return failure_; }
+
+  void step_done(const StepReport& report, const TrainingState& state) override;
+
+ private:
+  void due(const TrainingState& state) override;
+  std::filesystem::path begin(const TrainingState& state);
+  void finish();
+  void write(const std::filesystem::path& path, const std::vector<CheckpointFile>& tensors,
+             const TrainingState& state);
+  void run_after(const std::filesystem::path& path);
+
+  CheckpointWriting writing_;
+  const Session& session_;
+  Processes* followers_;
+  std::string failure_;       ///< written by the thread below
+  std::future<void> thread_;  ///< of the checkpoint that is being written; the last member: it ends first
+};
+
+/// What a process whose session has a part of the state does while rank 0 writes checkpoints.
+class CheckpointFollower final : public CheckpointTimes {
+ public:
+  CheckpointFollower(const Session& session, CheckpointPolicy policy, Processes& processes)
+      : CheckpointTimes(policy), session_(session), processes_(processes) {}
+
+  /// Call when rank 0 calls CheckpointObserver::save().
+  void follow();
+
+ private:
+  void due(const TrainingState& /*state*/) override { follow(); }
+
+  const Session& session_;
+  Processes& processes_;
+};
+
+}  // namespace telar
