@@ -94,8 +94,8 @@ struct SourceType {
   /// opens only the test samples. The options `start` and `end` have a meaning for all such sources: as
   /// "offsets: [3, 5]" they are decided, otherwise the stream says what it has found. Throws Error (user, run).
   std::function<StreamPtr(const StreamRequest& request)> open_stream = {};
-  /// A sample as far as the options determine it; absent: they do not.
-  std::function<SampleSpec(const Attributes& options)> spec = {};
+  /// A sample as far as the options determine it; absent or none: they do not.
+  std::function<std::optional<SampleSpec>(const Attributes& options)> spec = {};
   /// Throws OptionError if the options do not suit each other; absent: they always do.
   std::function<void(const Attributes& options)> check = {};
   /// Whether a file belongs to the samples, by its name, if `path` is a folder.

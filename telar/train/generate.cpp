@@ -9,6 +9,7 @@
 #include "telar/core/error.h"
 #include "telar/core/random.h"
 #include "telar/data/dataset_batches.h"
+#include "telar/data/texts/words.h"
 #include "telar/train/batch_view.h"
 
 namespace telar {
@@ -38,6 +39,17 @@ int32_t drawn(std::span<const float> logits, double temperature, double u) {
     sums.push_back(sum += std::exp((static_cast<double>(logit) - largest) / temperature));
   const auto found = std::ranges::upper_bound(sums, u * sum);
   return static_cast<int32_t>(std::min(found, sums.end() - 1) - sums.begin());
+}
+
+std::vector<int32_t> tokens_of(const std::string& text, const std::vector<std::string>& words) {
+  std::vector<int32_t> tokens;
+  if (words.empty()) {
+    for (const char c : text) tokens.push_back(static_cast<uint8_t>(c));
+    return tokens;
+  }
+  const Vocabulary vocabulary(words);
+  for (const std::string_view word : words_of(text)) tokens.push_back(vocabulary.token_of(word));
+  return tokens;
 }
 
 class Generator {
@@ -86,10 +98,19 @@ void require_one_prediction(const Trained& trained) {
 std::string generate(const Trained& trained, const std::string& prompt, const GenerateOptions& options) {
   require_text(trained, prompt, options);
   Generator generator(trained, options);
-  std::vector<int32_t> tokens;
-  for (const char c : prompt) tokens.push_back(static_cast<uint8_t>(c));
-  while (std::ssize(tokens) < std::ssize(prompt) + options.tokens) tokens.push_back(generator.next(tokens));
-  return {tokens.begin(), tokens.end()};
+  const std::vector<std::string>& words = trained.spec.class_names;  // none: tokens are bytes
+  std::vector<int32_t> tokens = tokens_of(prompt, words);
+  if (tokens.empty()) throw user_error("the prompt has no word; it must have at least one");
+  std::string text = prompt;
+  for (int64_t i = 0; i < options.tokens; ++i) {
+    tokens.push_back(generator.next(tokens));
+    if (words.empty()) {
+      text += static_cast<char>(tokens.back());
+    } else {
+      append_word(text, words[static_cast<size_t>(tokens.back())]);
+    }
+  }
+  return text;
 }
 
 }  // namespace telar

@@ -386,7 +386,7 @@ DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChe
 
 std::optional<SampleSpec> spec_without_files(const DataJob& data) {
   const SourceType& type = source_type(data.source);
-  return type.spec ? std::optional(type.spec(data.options)) : std::nullopt;
+  return type.spec ? type.spec(data.options) : std::nullopt;
 }
 
 }  // namespace telar

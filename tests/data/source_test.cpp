@@ -45,7 +45,7 @@ TEST(Source, SyntheticNeedsNoFilesAndHasTestSamplesOfItsOwn) {
   EXPECT_EQ(train->size(), 1'000'000'000);
   EXPECT_EQ(test->size(), 200);
   EXPECT_NE(read(*train, 0), read(*test, 0));
-  EXPECT_EQ(type.spec(options).features, train->spec().features);
+  EXPECT_EQ(type.spec(options)->features, train->spec().features);
   const Attributes alone = options_of("synthetic", {{"test_samples", int64_t{0}}});
   EXPECT_EQ(type.open({.options = alone}, Split::test).samples, nullptr);
 }
@@ -97,7 +97,7 @@ TEST(Source, AStreamNeedsItsTopicAndOptionsThatSuitEachOther) {
   const Attributes without_file = options_of("kafka", topic.with("test_source", "csv"));
   expect_error([&] { kafka.open({.options = without_file}, Split::test); },
                {"data.test_source is csv", "data.test_path"});
-  EXPECT_EQ(test->spec().features, kafka.spec(tested).features);
+  EXPECT_EQ(test->spec().features, kafka.spec(tested)->features);
 }
 
 TEST(Source, FilesToPredictAreRecognisedByTheirContent) {

@@ -3,7 +3,7 @@
 #include "data/support.h"
 #include "telar/core/utf8.h"
 #include "telar/data/source.h"
-#include "telar/data/texts/text_windows.h"
+#include "telar/data/texts/words.h"
 
 namespace telar::test {
 namespace {
@@ -123,6 +123,64 @@ TEST_F(TextFiles, AFileThatShrinksIsNoticedWhenItIsRead) {
   fs::resize_file(path, 10);
   EXPECT_EQ(sample_text(*data, 0), "0123|1234");
   expect_error([&] { sample_text(*data, 2); }, {"ends at byte 10", "was longer"}, Error::Kind::run);
+}
+
+Attributes with_words(const std::string& path, int64_t most_words,
+                      const std::vector<std::string>& words = {}) {
+  Attributes given;
+  given.set("path", path);
+  given.set("test_path", path);
+  given.set("length", int64_t{2});
+  given.set("tokens", std::string("words"));
+  given.set("most_words", most_words);
+  given.set("words", words);
+  return completed("source 'text'", source_type("text").options, given);
+}
+
+TEST_F(TextFiles, TheMostFrequentWordsOfTheTrainingRowsAreTheVocabulary) {
+  const std::string path = write("a.txt", "b a b a c\na b zz zz zz zz zz zz\n");
+  const auto first_three = [](int64_t, const SplitKeys&) { return std::vector<int64_t>{0, 1, 2}; };
+  const Attributes options = with_words(path, 4);
+  const OpenedSource source =
+      source_type("text").open({.options = options, .training_rows = first_three}, Split::train);
+  const std::vector<std::string> words = {"<unknown>", "a", "b", "\n"};  // "\n" comes before "c"
+  EXPECT_EQ(source.decided.texts("words"), words);
+  EXPECT_EQ(source.samples->spec().class_names, words);
+  EXPECT_EQ(source.samples->spec().classes, 4);
+  std::vector<int32_t> tokens(2);
+  std::vector<int32_t> labels(2);
+  source.samples->read(2, {}, std::as_writable_bytes(std::span(tokens)),
+                       std::as_writable_bytes(std::span(labels)));
+  EXPECT_EQ(tokens, (std::vector<int32_t>{0, 3}));  // c and the end of the line
+  EXPECT_EQ(labels, (std::vector<int32_t>{3, 1}));
+  // Another text is read by the words of the run.
+  const Attributes kept = with_words(write("b.txt", "a zz b"), 4, words);
+  const OpenedSource test = source_type("text").open({.options = kept}, Split::test);
+  test.samples->read(0, {}, std::as_writable_bytes(std::span(tokens)),
+                     std::as_writable_bytes(std::span(labels)));
+  EXPECT_EQ(tokens, (std::vector<int32_t>{1, 0}));
+  EXPECT_EQ(labels, (std::vector<int32_t>{0, 2}));
+}
+
+TEST_F(TextFiles, WordsNeedAVocabulary) {
+  const Attributes options = with_words(write("a.txt", "a b c d e f"), 4);
+  expect_error([&] { source_type("text").open({.options = options}, Split::test); }, {"nothing has decided"});
+  expect_error([&] { source_type("text").open({.options = options}, Split::train); }, {"data.spread"});
+}
+
+TEST(Words, AreLettersDigitsAndSingleCharacters) {
+  const auto words = [](std::string_view text) {
+    const std::vector<std::string_view> found = words_of(text);
+    return std::vector<std::string>(found.begin(), found.end());
+  };
+  EXPECT_EQ(
+      words("It's größer,\tsaid 'the' x_1: 3.5!\r\n\n"),
+      (Samples{"It's", "größer", ",", "said", "'", "the", "'", "x_1", ":", "3", ".", "5", "!", "\n", "\n"}));
+  EXPECT_EQ(words(std::string_view("a\0b\x7F\xC3 c\xFF", 8)), (Samples{"a", "b", "<unknown>", "<unknown>"}));
+  EXPECT_EQ(words(" \t "), Samples{});
+  std::string text = "Said";
+  for (const char* word : {"he", ",", "(", "no", ")", ".", "\n", "Then"}) append_word(text, word);
+  EXPECT_EQ(text, "Said he, (no).\nThen");
 }
 
 TEST(Utf8, CharactersAreThoseOfTheStandard) {

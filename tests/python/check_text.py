@@ -9,6 +9,7 @@ import json
 import math
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -169,6 +170,39 @@ def check_evaluation(folder, model):
     assert abs(figures["test_accuracy"] - accuracy.item()) < 1e-6, (figures, accuracy)
 
 
+def check_words(folder):
+    """The vocabulary of the training part, the losses before the first step, and the text written."""
+    text = drawn_text(4000, 5).decode()
+    (folder / "words.txt").write_text(text)
+    words = re.findall(r"\w+|[^\w\s]|\n", text)
+    training = words[:(len(words) - 1) // LENGTH // 2 * LENGTH]  # the first half of the windows
+    common = sorted(set(training), key=lambda word: (-training.count(word), word.encode()))[:8]
+    vocabulary = {word: token for token, word in enumerate(["<unknown>", *common])}
+    torch.manual_seed(3)
+    model = Gpt(**SIZES, vocabulary=len(vocabulary))
+    safetensors.torch.save_file(model.state_dict(), folder / "given.safetensors")
+    model.double().eval()
+    data = {"path": str(folder / "words.txt"), "tokens": "words", "most_words": 9, "split": "time", "validation": 0.5}
+    telar("train", job(folder, data=data, optimizer={"learning_rate": 1e-30}), "--output", folder / "words", "--quiet")
+    tokens = torch.tensor([vocabulary.get(word, 0) for word in words])
+    samples = torch.stack([tokens[i:i + LENGTH + 1] for i in range(0, len(tokens) - LENGTH, LENGTH)])
+    telar("evaluate", folder / "words", "--data", folder / "words.txt", "--summary", folder / "found.json", "--quiet")
+    figures = json.loads((folder / "found.json").read_text())
+    loss, accuracy = model.loss(samples[:, :-1], samples[:, 1:])
+    assert figures["samples"] == len(samples), (figures, len(samples))
+    assert abs(figures["test_loss"] - loss.item()) < 1e-5 * loss.item(), (figures, loss)
+    assert abs(figures["test_accuracy"] - accuracy.item()) < 1e-6, (figures, accuracy)
+    written = telar("predict", folder / "words", "--prompt", "the loom", "--tokens", 30, "--temperature", 0).decode()
+    text = [vocabulary.get(word, 0) for word in ("the", "loom")]
+    for _ in range(30):
+        text.append(model(torch.tensor([text[-LENGTH:]]))[0, -1].argmax().item())
+    names = list(vocabulary)
+    assert re.findall(r"<unknown>|\w+|[^\w\s]|\n", written)[2:32] == [names[token] for token in text[2:]], (written, text)
+    by_hand = telar("train", job(folder, data={**data, "words": ["the"]}), "--check", code=2)
+    assert "data.words is decided by the training samples" in by_hand, by_hand
+    assert "has no word" in telar("predict", folder / "words", "--prompt", " ", code=2)
+
+
 def check_refusals(folder):
     def sentence(**changes):
         return telar("train", job(folder, **changes), "--output", folder / "none", code=2)
@@ -178,7 +212,7 @@ def check_refusals(folder):
     (folder / "packed.gz").write_bytes(b"\x1f\x8b" + bytes(100))
     (folder / "nothing").mkdir()
     (folder / "nothing/sub").mkdir()
-    assert "the file has 0 bytes; a sample has data.length 24, and the byte after it, 25 in all" in sentence(data={"path": str(folder / "empty")})
+    assert "the file has 0 bytes; a sample has data.length 24, and the one after it, 25 in all" in sentence(data={"path": str(folder / "empty")})
     assert "the file has 24 bytes" in sentence(data={"path": str(folder / "short")})
     assert "there is no such file or folder" in sentence(data={"path": str(folder / "nowhere")})
     assert "nothing: has no files" in sentence(data={"path": str(folder / "nothing")})
@@ -206,6 +240,7 @@ def main():
         check_text(folder, model)
         check_evaluation(folder, model)
         check_refusals(folder)
+        check_words(folder)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,60 @@ std::vector<std::string> paths_of(const std::vector<TextFile>& files) {
   return paths;
 }
 
+class ByteWindows final : public Dataset {
+ public:
+  ByteWindows(const std::vector<TextFile>& files, WindowPlaces places)
+      : places_(std::move(places)),
+        spec_(spec_of_windows(places_.options().length, kByteTokens)),
+        files_(paths_of(files)) {}
+
+  int64_t size() const override { return places_.count(); }
+  const SampleSpec& spec() const override { return spec_; }
+
+  void read(int64_t index, const SampleKey& /*key*/, std::span<std::byte> features,
+            std::span<std::byte> label) const override {
+    const WindowPlaces::Place place = places_.at(index);
+    const auto count = static_cast<size_t>(places_.options().length) + 1;
+    const auto bytes = std::make_unique_for_overwrite<uint8_t[]>(count);
+    const std::span<uint8_t> text(bytes.get(), count);
+    files_.read(place.text, static_cast<uint64_t>(place.begin), std::as_writable_bytes(text));
+    std::ranges::copy(text.first(count - 1), as_ints(features).begin());
+    std::ranges::copy(text.last(count - 1), as_ints(label).begin());
+  }
+
+ private:
+  WindowPlaces places_;
+  SampleSpec spec_;
+  OpenFiles files_;
+};
+
+class WordWindows final : public Dataset {
+ public:
+  WordWindows(std::vector<std::vector<int32_t>> texts, std::vector<std::string> words, WindowPlaces places)
+      : texts_(std::move(texts)),
+        places_(std::move(places)),
+        spec_(spec_of_windows(places_.options().length, std::ssize(words))) {
+    spec_.class_names = std::move(words);
+  }
+
+  int64_t size() const override { return places_.count(); }
+  const SampleSpec& spec() const override { return spec_; }
+
+  void read(int64_t index, const SampleKey& /*key*/, std::span<std::byte> features,
+            std::span<std::byte> label) const override {
+    const WindowPlaces::Place place = places_.at(index);
+    const auto count = static_cast<size_t>(places_.options().length);
+    const auto window = std::span(texts_[place.text]).subspan(static_cast<size_t>(place.begin), count + 1);
+    std::ranges::copy(window.first(count), as_ints(features).begin());
+    std::ranges::copy(window.last(count), as_ints(label).begin());
+  }
+
+ private:
+  std::vector<std::vector<int32_t>> texts_;
+  WindowPlaces places_;
+  SampleSpec spec_;
+};
+
 }  // namespace
 
 std::vector<TextFile> list_texts(const std::string& path) {
@@ -68,51 +122,13 @@ SampleSpec spec_of_windows(int64_t length, int64_t tokens) {
   return spec;
 }
 
-struct TextWindows::Files {
-  explicit Files(const std::vector<TextFile>& files) : open(paths_of(files)) {}
-  OpenFiles open;
-  std::vector<int64_t> ends = {};  ///< of each file, the number of samples up to its end
-};
-
-TextWindows::TextWindows(const std::string& path, const std::vector<TextFile>& files,
-                         const TextWindowOptions& options)
-    : spec_(spec_of_windows(options.length, kByteTokens)), options_(options) {
-  auto opened = std::make_unique<Files>(files);
-  int64_t samples = 0;
-  int64_t longest = 0;
-  for (const TextFile& file : files) {
-    // The last token of a window has a label, too.
-    if (file.bytes > options.length) samples += (file.bytes - options.length - 1) / options.stride + 1;
-    longest = std::max(longest, file.bytes);
-    opened->ends.push_back(samples);
-  }
-  if (samples == 0)
-    throw user_error("{}: {} has {} bytes; a sample has data.length {}, and the byte after it, {} in all",
-                     path, files.size() == 1 ? "the file" : "the longest file", longest, options.length,
-                     options.length + 1);
-  files_ = std::move(opened);
+DatasetPtr byte_windows(const std::vector<TextFile>& files, WindowPlaces places) {
+  return std::make_shared<ByteWindows>(files, std::move(places));
 }
 
-TextWindows::~TextWindows() = default;
-
-int64_t TextWindows::size() const { return files_->ends.back(); }
-
-void TextWindows::read(int64_t index, const SampleKey& /*key*/, std::span<std::byte> features,
-                       std::span<std::byte> label) const {
-  const std::vector<int64_t>& ends = files_->ends;
-  const auto file = static_cast<size_t>(std::ranges::upper_bound(ends, index) - ends.begin());
-  const int64_t window = index - (file == 0 ? 0 : ends[file - 1]);
-  const auto count = static_cast<size_t>(options_.length) + 1;
-  const auto bytes = std::make_unique_for_overwrite<uint8_t[]>(count);
-  const std::span<uint8_t> text(bytes.get(), count);
-  files_->open.read(file, static_cast<uint64_t>(window * options_.stride), std::as_writable_bytes(text));
-  std::ranges::copy(text.first(count - 1), as_ints(features).begin());
-  std::ranges::copy(text.last(count - 1), as_ints(label).begin());
-}
-
-int64_t TextWindows::files_without() const {
-  int64_t before = 0;
-  return std::ranges::count_if(files_->ends, [&](int64_t end) { return std::exchange(before, end) == end; });
+DatasetPtr word_windows(std::vector<std::vector<int32_t>> texts, std::vector<std::string> words,
+                        WindowPlaces places) {
+  return std::make_shared<WordWindows>(std::move(texts), std::move(words), std::move(places));
 }
 
 }  // namespace telar
