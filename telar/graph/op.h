@@ -55,6 +55,15 @@ enum class ReluFusion : uint8_t {
   takes_relu_backwards  ///< is such a gradient; input 3 is the last output of the operation
 };
 
+/// The part of an operation in computing with whole numbers, of which bf16 holds those up to 256 only
+/// (telar/graph/mixed_precision.h).
+enum class WholeNumbers : uint8_t {
+  none,
+  begins,  ///< makes numbers of indices
+  keeps,   ///< its results are whole numbers if its operands are, as those of a sum are
+  ends     ///< jumps at a number, as a comparison does
+};
+
 /// A kind of operation: its shape rule, its gradient, and what else the rest of the program must know of it,
 /// so that no other file names it. Stateless; there is one constant object per kind, in
 /// its own file under graph/ops, together with the function that adds it to a graph. Devices find their
@@ -122,6 +131,8 @@ class Op {
 
   /// True when the output is the memory of input 0 with another shape.
   virtual bool is_view() const { return false; }
+
+  virtual WholeNumbers whole_numbers() const { return is_view() ? WholeNumbers::keeps : WholeNumbers::none; }
 
   virtual ReluFusion relu_fusion() const { return ReluFusion::none; }
 

@@ -230,6 +230,31 @@ TEST(TrainingStep, InBf16NoImageInsideTheNetworkIsConverted) {
   }
 }
 
+// bf16 holds whole numbers up to 256: beyond, two positions, or two places in a confusion matrix, would be one.
+TEST(TrainingStep, InBf16WholeNumbersAreComparedInF32) {
+  const StepOptions options{
+      .batch = 2, .metrics = {"confusion_matrix", "f1"}, .precision = Precision::bf16};
+  const TrainingStep step = make_training_step(make_model("gpt_small", {}, {512}, 256), options);
+  for (const Graph* graph : {&step.gradient, &step.evaluation, &step.prediction}) {
+    std::vector<ValueId> todo;
+    for (const std::string name : {"within", "to_indices"})
+      for (const Node* node : nodes_named(*graph, name)) todo.push_back(node->inputs[0]);
+    EXPECT_FALSE(todo.empty());
+    while (!todo.empty()) {
+      const ValueId value = todo.back();
+      todo.pop_back();
+      const TensorType& type = graph->value(value).type;
+      EXPECT_NE(type.dtype, DType::bf16) << value;
+      for (const Node& node : graph->nodes())
+        if (type.dtype == DType::f32 && std::ranges::count(node.outputs, value) > 0 &&
+            node.op->name() != "within")
+          todo.insert(todo.end(), node.inputs.begin(), node.inputs.end());
+    }
+    for (const Node* node : nodes_named(*graph, "matmul"))
+      EXPECT_EQ(graph->value(node->outputs[0]).type.dtype, DType::bf16);
+  }
+}
+
 TEST(TrainingStep, TakesALabelForEachPosition) {
   const Model positions{"positions", {5, 4}, DType::f32, [](ModelBuilder& model, ValueId x) {
                           return linear(model, "fc", x, 3);

@@ -38,6 +38,7 @@ class AddOp final : public Op {
  public:
   std::string_view name() const override { return "add"; }
   bool bf16() const override { return true; }
+  WholeNumbers whole_numbers() const override { return WholeNumbers::keeps; }
   std::optional<Attributes> for_features(const Attributes& attributes, const TensorType& /*x*/,
                                          int64_t /*begin*/, int64_t /*end*/) const override {
     return attributes;
@@ -58,6 +59,7 @@ class MulOp final : public Op {
  public:
   std::string_view name() const override { return "mul"; }
   bool bf16() const override { return true; }
+  WholeNumbers whole_numbers() const override { return WholeNumbers::keeps; }
   bool bf16_vectors() const override { return true; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {{inputs[0].dtype, broadcast("mul", inputs[0], inputs[1])}};
@@ -82,6 +84,7 @@ class ScaleOp final : public Op {
     return attributes;
   }
   bool bf16() const override { return true; }
+  WholeNumbers whole_numbers() const override { return WholeNumbers::keeps; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs, const Attributes&) const override {
     return {inputs[0]};
   }

@@ -42,6 +42,7 @@ class ConcatOp final : public Op {
  public:
   std::string_view name() const override { return "concat"; }
   bool bf16() const override { return true; }
+  WholeNumbers whole_numbers() const override { return WholeNumbers::keeps; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {
     const size_t axis = axis_in(attributes);
@@ -69,6 +70,7 @@ class SplitOp final : public Op {
  public:
   std::string_view name() const override { return "split"; }
   bool bf16() const override { return true; }
+  WholeNumbers whole_numbers() const override { return WholeNumbers::keeps; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {
     const size_t axis = axis_in(attributes);

@@ -109,12 +109,14 @@ class Expm1Op final : public MathOp {
 class FloorOp final : public MathOp {
  public:
   FloorOp() : MathOp("floor") {}
+  WholeNumbers whole_numbers() const override { return WholeNumbers::ends; }
   void gradient(GradientContext& /*context*/) const override {}
 };
 
 class RoundOp final : public MathOp {
  public:
   RoundOp() : MathOp("round") {}
+  WholeNumbers whole_numbers() const override { return WholeNumbers::ends; }
   void gradient(GradientContext& /*context*/) const override {}
 };
 
@@ -147,6 +149,7 @@ class ClampOp final : public MathOp {
 class WithinOp final : public MathOp {
  public:
   WithinOp() : MathOp("within") {}
+  WholeNumbers whole_numbers() const override { return WholeNumbers::ends; }
   void gradient(GradientContext& /*context*/) const override {}
 };
 

@@ -13,6 +13,7 @@ class TransposeOp final : public Op {
  public:
   std::string_view name() const override { return "transpose"; }
   bool bf16() const override { return true; }
+  WholeNumbers whole_numbers() const override { return WholeNumbers::keeps; }
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {
     const Shape& x = inputs[0].shape;

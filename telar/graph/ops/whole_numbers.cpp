@@ -17,6 +17,9 @@ class WholeNumbersOp final : public Op {
     return {{to_, inputs[0].shape}};
   }
   void gradient(GradientContext& /*context*/) const override {}
+  WholeNumbers whole_numbers() const override {
+    return to_ == DType::f32 ? WholeNumbers::begins : WholeNumbers::ends;
+  }
 
  private:
   std::string_view name_;
