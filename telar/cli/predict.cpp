@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <string_view>
 
 #include "telar/cli/options.h"
 #include "telar/cli/verbs.h"
@@ -208,19 +209,48 @@ int predict_messages(const PredictArguments& arguments) {
   return stop.requested() ? 128 + stop.signal_number() : 0;
 }
 
+/// Shows a text as it grows.
+class GrowingText {
+ public:
+  bool add(std::string_view added) {
+    waiting_ += added;
+    return show(finished_text(waiting_));
+  }
+  void end() {
+    show(waiting_.size());
+    std::cout << std::endl;
+  }
+
+ private:
+  bool show(size_t bytes) {
+    std::cout << shown_as_text(std::string_view(waiting_).substr(0, bytes)) << std::flush;
+    waiting_.erase(0, bytes);
+    return static_cast<bool>(std::cout);
+  }
+
+  std::string waiting_;
+};
+
 /// A terminal gets what it can show, a file every byte.
 int continue_prompt(const PredictArguments& arguments) {
+  for (const std::string& override : arguments.overrides)
+    if (override.starts_with("data.length=") || override.starts_with("data.stride="))
+      throw user_error(
+          "--set {}: a prompt is continued with the length of the training's samples; leave it out",
+          override);
   const auto warn = [&](const std::string& text) {
     if (!arguments.quiet) std::cerr << "warning: " << text << std::endl;
   };
   const Trained trained = load_trained(arguments.trained, arguments.best, arguments.overrides, warn);
   if (!arguments.quiet) std::cerr << "checkpoint: " << trained.checkpoint.string() << std::endl;
-  const std::string text = generate(trained, arguments.prompt,
-                                    {.tokens = arguments.tokens,
-                                     .temperature = arguments.temperature,
-                                     .seed = static_cast<uint64_t>(arguments.seed)});
+  GenerateOptions options = {.tokens = arguments.tokens,
+                             .temperature = arguments.temperature,
+                             .seed = static_cast<uint64_t>(arguments.seed)};
+  GrowingText shown;
+  if (arguments.out.empty()) options.progress = [&](std::string_view added) { return shown.add(added); };
+  const std::string text = generate(trained, arguments.prompt, options);
   if (arguments.out.empty()) {
-    std::cout << shown_as_text(text) << std::endl;
+    shown.end();
   } else {
     write_file(arguments.out, text);
   }
@@ -302,7 +332,7 @@ void add_predict(Verb& program) {
   verb.flag("--quiet", arguments->quiet, "Print only errors and results");
   verb.flag("--best", arguments->best,
             "Not for --from: use the checkpoint of the best epoch, not the newest");
-  verb.flag("--all", arguments->all, "Include the probability of every class in the table");
+  verb.flag("--all", arguments->all, "Include the probability of every class in the table").excludes(prompt);
   verb.footer(
       "Examples:\n"
       "  telar predict runs/fashion_mnist-1 /usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz --out predictions.csv\n"

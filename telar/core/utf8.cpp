@@ -18,6 +18,15 @@ bool second_fits(uint8_t first, uint8_t second) {
                          : true;
 }
 
+/// Of a character with this first byte; 0: there is none.
+size_t character_bytes(uint8_t first) {
+  return first < 0x80                    ? 1
+         : first >= 0xC2 && first < 0xE0 ? 2
+         : first >= 0xE0 && first < 0xF0 ? 3
+         : first >= 0xF0 && first < 0xF5 ? 4
+                                         : 0;
+}
+
 bool is_control(std::string_view character) {
   const uint8_t first = byte_at(character, 0);
   if (character.size() == 2) return first == 0xC2 && byte_at(character, 1) < 0xA0;
@@ -28,11 +37,7 @@ bool is_control(std::string_view character) {
 
 size_t utf8_character(std::string_view text) {
   const uint8_t first = byte_at(text, 0);
-  const size_t bytes = first < 0x80                    ? 1
-                       : first >= 0xC2 && first < 0xE0 ? 2
-                       : first >= 0xE0 && first < 0xF0 ? 3
-                       : first >= 0xF0 && first < 0xF5 ? 4
-                                                       : 0;
+  const size_t bytes = character_bytes(first);
   if (bytes == 0 || bytes > text.size()) return 0;
   const auto follows = [](char c) { return (static_cast<uint8_t>(c) & 0xC0U) == 0x80; };
   if (!std::ranges::all_of(text.substr(1, bytes - 1), follows)) return 0;
@@ -51,6 +56,13 @@ std::string shown_as_text(std::string_view bytes) {
     bytes.remove_prefix(size);
   }
   return text;
+}
+
+size_t finished_text(std::string_view bytes) {
+  if (bytes.ends_with('\r')) return bytes.size() - 1;
+  for (size_t back = 1; back <= std::min<size_t>(3, bytes.size()); ++back)
+    if (character_bytes(byte_at(bytes, bytes.size() - back)) > back) return bytes.size() - back;
+  return bytes.size();
 }
 
 }  // namespace telar

@@ -12,7 +12,7 @@ void OpenFiles::read(size_t file, uint64_t offset, std::span<std::byte> bytes) c
   const std::string& path = paths_[file];
   const size_t got = opened(file)->read(path, offset, bytes);
   if (got < bytes.size())
-    throw run_error("{}: ends at byte {}, but was longer when the samples were counted", path, offset + got);
+    throw run_error("{}: has no byte {}, but was longer when the samples were counted", path, offset + got);
 }
 
 std::shared_ptr<const OpenFile> OpenFiles::opened(size_t file) const {

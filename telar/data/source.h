@@ -41,6 +41,7 @@ struct SourceRequest {
   /// For decisions that the training samples alone make; empty: they are made, or not known here.
   TrainingRows training_rows = {};
   SplitBy split = SplitBy::random;  ///< by what the samples will be divided
+  bool sets_aside = false;          ///< whether samples of `path` are for validation or test
 };
 
 /// A file of samples to predict.
@@ -83,7 +84,8 @@ struct SourceType {
   /// False: the source has test samples of its own, or none. True: they are further files (test_paths), or
   /// `data.test` sets some of the samples aside.
   bool test_by_user = false;
-  bool file_each = false;  ///< each sample is a file, decoded when it is read
+  bool file_each = false;         ///< each sample is a file, decoded when it is read
+  bool labels_positions = false;  ///< a sample has a label for each position, so no class of its own
   /// Whether the samples are bytes that are read as v / 255, so that bytes to predict are, too; absent: no.
   std::function<bool(const Attributes& options)> bytes_are_fractions = {};
   bool generated = false;  ///< computed from the options: there are no files, and values are scaled already

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "telar/core/error.h"
@@ -102,7 +103,12 @@ std::string generate(const Trained& trained, const std::string& prompt, const Ge
   std::vector<int32_t> tokens = tokens_of(prompt, words);
   if (tokens.empty()) throw user_error("the prompt has no word; it must have at least one");
   std::string text = prompt;
-  for (int64_t i = 0; i < options.tokens; ++i) {
+  size_t told = 0;
+  const auto goes_on = [&] {
+    const auto added = std::string_view(text).substr(std::exchange(told, text.size()));
+    return !options.progress || options.progress(added);
+  };
+  for (int64_t i = 0; goes_on() && i < options.tokens; ++i) {
     tokens.push_back(generator.next(tokens));
     if (words.empty()) {
       text += static_cast<char>(tokens.back());

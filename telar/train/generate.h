@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "telar/train/trained.h"
 
@@ -13,6 +14,8 @@ struct GenerateOptions {
   /// By which logits are divided before a token is drawn. 0: the likeliest token, of equal ones the first.
   double temperature = 1;
   uint64_t seed = 0;
+  /// Receives the prompt, then what each token adds; returns whether to go on. May be empty.
+  std::function<bool(std::string_view added)> progress = {};
 };
 
 /// Throws Error (user) if the model predicts tokens at each position, where one prediction for a sample is

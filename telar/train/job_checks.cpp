@@ -50,6 +50,11 @@ void check_common_options(const DataJob& data, const Where& where) {
     throw user_error("{}: data.test is {}, and data.test_path is set too; give only one of the two",
                      where("data.test"), data.test);
   }
+  if (data.mixing == "by_label" && source_type(data.source).labels_positions) {
+    throw user_error(
+        "{}: data.mixing is by_label, but a sample of {} has a label for each position and no class of its own; leave data.mixing out",
+        where("data.mixing"), data.source);
+  }
   if (data.mixing == "by_label" && options.has("classes") && options.integer("classes") == 0) {
     throw user_error(
         "{}: data.mixing is by_label, but data.classes is 0; without classes there are no labels",
@@ -72,10 +77,17 @@ void check_split(const DataJob& data, const Where& where) {
   const bool by_column = has_columns && !data.options.text("split_column").empty();
   const bool needs = data.split == "group" || data.splits_by_column();
   const bool by_class = source_type(data.source).file_each;  // the order of the samples
+  const bool positions = source_type(data.source).labels_positions;
   if (needs && !has_columns)
     throw user_error("{}: data.split is {}, but samples of {} have no columns; choose random{}",
                      where("data.split"), data.split, data.source,
-                     by_class ? " or stratified" : ", stratified or time");
+                     by_class    ? " or stratified"
+                     : positions ? " or time"
+                                 : ", stratified or time");
+  if (data.split == "stratified" && positions)
+    throw user_error(
+        "{}: data.split is stratified, but a sample of {} has a label for each position and no class of its own; choose random or time",
+        where("data.split"), data.source);
   if (data.split == "time" && by_class)
     throw user_error(
         "{}: data.split is time, but samples of {} are in the order of their classes; choose random or stratified",

@@ -123,6 +123,7 @@ OpenedSource open_part(const DataJob& data, uint64_t seed, const PictureListing&
     };
   }
   request.split = split_named(data.split);
+  request.sets_aside = data.validates() || data.test > 0;
   OpenedSource source = source_type(data.source).open(request, part);
   if (part == Split::train && request.split == SplitBy::stratified && source.keys.empty())
     source.keys = classes_of(source);

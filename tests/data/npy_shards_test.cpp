@@ -138,7 +138,7 @@ TEST_F(NpyShardFiles, ThatAreDamagedAreRefused) {
 TEST_F(NpyShardFiles, ThatBecomeShorterEndWithASentence) {
   const DatasetPtr shards = open();
   fs::resize_file(path("x-c.npy"), 130);
-  expect_error([&] { read(*shards, 4); }, {"x-c.npy: ends at byte 130, but was longer"}, Error::Kind::run);
+  expect_error([&] { read(*shards, 4); }, {"x-c.npy: has no byte 130, but was longer"}, Error::Kind::run);
   fs::remove(path("x-b.npy"));
   expect_error([&] { read(*shards, 3); }, {"x-b.npy: was listed in its folder, but cannot be read"},
                Error::Kind::run);

@@ -19,14 +19,15 @@ class TextFiles : public testing::Test {
   std::string write(const std::string& name, std::string_view text) const {
     return folder_.write(name, bytes_of_text(text));
   }
-  OpenedSource open(const std::string& path, int64_t length, int64_t stride = 0) const {
+  OpenedSource open(const std::string& path, int64_t length, int64_t stride = 0,
+                    SplitBy split = SplitBy::random, bool sets_aside = true) const {
     Attributes given;
     given.set("path", path);
     given.set("length", length);
     given.set("stride", stride);
     const SourceType& type = source_type("text");
     const Attributes options = completed("source 'text'", type.options, given);
-    return type.open({.options = options}, Split::train);
+    return type.open({.options = options, .split = split, .sets_aside = sets_aside}, Split::train);
   }
   void refused(const std::string& path, const std::vector<std::string_view>& pieces) const {
     expect_error([&] { open(path, 4); }, pieces);
@@ -74,8 +75,23 @@ TEST_F(TextFiles, WindowsBeginAtEachStride) {
   const OpenedSource source = open(write("a.txt", "0123456"), 4, 1);
   EXPECT_EQ(samples_of(*source.samples), (Samples{"0123|1234", "1234|2345", "2345|3456"}));
   ASSERT_EQ(source.notes.size(), 1);
-  EXPECT_NE(source.notes[0].find("samples overlap"), std::string::npos);
+  EXPECT_NE(source.notes[0].find("partly trained on; with data.split: time it is at most 3 at"),
+            std::string::npos);
   EXPECT_EQ(samples_of(*open(folder_.path("a.txt"), 2, 3).samples), (Samples{"01|12", "34|45"}));
+}
+
+TEST_F(TextFiles, ANoteSaysHowManyOverlappingWindowsAreTrainedOn) {
+  const std::string path = write("a.txt", "0123456789");
+  const auto notes = [&](int64_t stride, SplitBy split, bool sets_aside) {
+    return open(path, 4, stride, split, sets_aside).notes;
+  };
+  ASSERT_EQ(notes(3, SplitBy::time, true).size(), 1);
+  EXPECT_NE(notes(3, SplitBy::time, true)[0].find("partly trained on: at most 1 at the boundary"),
+            std::string::npos);
+  EXPECT_NE(notes(2, SplitBy::time, true)[0].find("at most 1 at"), std::string::npos);
+  EXPECT_NE(notes(1, SplitBy::time, true)[0].find("at most 3 at"), std::string::npos);
+  EXPECT_TRUE(notes(4, SplitBy::time, true).empty());
+  EXPECT_TRUE(notes(1, SplitBy::random, false).empty());
 }
 
 TEST_F(TextFiles, AFoldersWindowsAreWithinItsFiles) {
@@ -87,7 +103,8 @@ TEST_F(TextFiles, AFoldersWindowsAreWithinItsFiles) {
   const OpenedSource source = open(folder_.path("texts"), 4);
   EXPECT_EQ(samples_of(*source.samples), (Samples{"0123|1234", "abcd|bcde", "efgh|fghi"}));
   ASSERT_EQ(source.notes.size(), 1);
-  EXPECT_NE(source.notes[0].find("1 files have fewer than 5 bytes"), std::string::npos);
+  EXPECT_NE(source.notes[0].find("no sample is from 1 of the files, with fewer than 5 bytes"),
+            std::string::npos);
 }
 
 TEST_F(TextFiles, BytesAreTokensFrom0To255) {
@@ -114,6 +131,9 @@ TEST_F(TextFiles, CompressedFilesAreRefused) {
   refused(write("a.gz", "\x1F\x8B\x08 and more"), {"a.gz: is compressed (gzip)"});
   refused(write("a.zst", "\x28\xB5\x2F\xFD and more"), {"a.zst: is compressed (zstd)"});
   refused(write("a.zip", "PK\x03\x04 and more"), {"a.zip: is compressed (zip)"});
+  refused(write("a.bz2", "BZh91AY&SY and more"), {"a.bz2: is compressed (bzip2)"});
+  for (const char* text : {"BZh is a text", "BZh01AY&SY", "BZh9", "BZh91AY&S"})
+    EXPECT_EQ(open(write("text", std::string(text) + "..."), 4).samples->size() > 0, true) << text;
 }
 
 TEST_F(TextFiles, AFileThatShrinksIsNoticedWhenItIsRead) {
@@ -122,7 +142,9 @@ TEST_F(TextFiles, AFileThatShrinksIsNoticedWhenItIsRead) {
   EXPECT_EQ(sample_text(*data, 2), "89ab|9abc");
   fs::resize_file(path, 10);
   EXPECT_EQ(sample_text(*data, 0), "0123|1234");
-  expect_error([&] { sample_text(*data, 2); }, {"ends at byte 10", "was longer"}, Error::Kind::run);
+  expect_error([&] { sample_text(*data, 2); }, {"has no byte 10", "was longer"}, Error::Kind::run);
+  fs::resize_file(path, 5);
+  expect_error([&] { sample_text(*data, 2); }, {"has no byte 8, but"}, Error::Kind::run);
 }
 
 Attributes with_words(const std::string& path, int64_t most_words,
@@ -200,6 +222,23 @@ TEST(Utf8, ATerminalGetsNothingButText) {
                           "1m\x7F"),
             "\uFFFD1m\uFFFD");
   EXPECT_EQ(shown_as_text(""), "");
+}
+
+TEST(Utf8, TextShownInPiecesIsThatShownAtOnce) {
+  for (const std::string bytes :
+       {"größer → 𝄞\r\nx\r", "\xC3(\xE2\x86|\xE0\x80\xF0\x9F\x98", "\xC2\x9B\xFF\x86\x86\x86\x86"}) {
+    std::string waiting;
+    std::string shown;
+    for (const char c : bytes) {
+      waiting += c;
+      const size_t finished = finished_text(waiting);
+      shown += shown_as_text(std::string_view(waiting).substr(0, finished));
+      waiting.erase(0, finished);
+      EXPECT_LE(waiting.size(), 3U);
+    }
+    EXPECT_EQ(shown + shown_as_text(waiting), shown_as_text(bytes));
+  }
+  EXPECT_EQ(finished_text("größer"), std::string_view("größer").size());
 }
 
 }  // namespace

@@ -147,6 +147,11 @@ def check_text(folder, model):
     for prompt in (b"t", b"the loom weaves", "größer ist der Faden, länger als jedes Fenster".encode()):
         telar("predict", run, "--prompt", prompt.decode(), "--tokens", 40, "--temperature", 0, "--out", folder / "out")
         assert (folder / "out").read_bytes() == continued(model, prompt, 40), prompt
+    endless = [sys.argv[1], "predict", run, "--prompt", "the", "--tokens", str(10**9), "--quiet"]
+    with subprocess.Popen(endless, stdout=subprocess.PIPE) as process:
+        written = process.stdout.read(40)  # while it goes on
+        process.kill()
+    assert written.startswith(b"the") and len(written) == 40, written
     seeds = [telar("predict", run, "--prompt", "the", "--seed", seed, "--temperature", 1.5) for seed in (1, 1, 2)]
     assert seeds[0] == seeds[1] != seeds[2], seeds
     seeds[0].decode()  # UTF-8, whatever the bytes
@@ -218,9 +223,17 @@ def check_refusals(folder):
     assert "nothing: has no files" in sentence(data={"path": str(folder / "nothing")})
     assert "is compressed (gzip); unpack it first" in sentence(data={"path": str(folder / "packed.gz")})
     assert "a sample of these data has 24 labels" in sentence(loss={"balanced": True})
-    assert "a sample has 24 labels" in sentence(data={"split": "stratified", "validation": 0.2})
+    split = sentence(data={"split": "stratified", "validation": 0.2})
+    assert "job.yaml" in split and "data.split is stratified, but a sample of text has a label for each position" in split, split
+    assert "choose random or time" in split, split
+    assert "choose random or time" in sentence(data={"split": "group", "validation": 0.2})
+    assert "by_label, but a sample of text has a label for each position" in sentence(data={"mixing": "by_label"})
     assert "produces [1, 24] for a batch of 1" not in sentence(model={"options": {"heads": 3}})
     run = folder / "single"
+    for key in ("length", "stride"):
+        assert f"--set data.{key}=16: a prompt is continued with the length" in telar(
+            "predict", run, "--prompt", "a", "--set", f"data.{key}=16", code=2)
+    assert "--all" in telar("predict", run, "--prompt", "a", "--all", code=2)
     assert "the prompt is empty" in telar("predict", run, "--prompt", "", code=2)
     assert "continues a text, with --prompt" in telar("predict", run, folder / "text", code=2)
     assert "continues a text, with --prompt" in telar("predict", run, "--from", "topic", code=2)

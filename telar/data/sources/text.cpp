@@ -62,12 +62,14 @@ OpenedSource open_text(const SourceRequest& request, Split part) {
     opened.samples = byte_windows(files, std::move(places));
   }
   if (without > 0)
-    opened.notes.push_back(fmt::format("{}: {} files have fewer than {} {}, so no sample is from them", path,
+    opened.notes.push_back(fmt::format("{}: no sample is from {} of the files, with fewer than {} {}", path,
                                        without, options.integer("length") + 1, options.text("tokens")));
   const WindowOptions windows = windows_of(options);
-  if (part == Split::train && request.split == SplitBy::random && windows.stride < windows.length)
-    opened.notes.push_back(
-        "data.stride is below data.length, so samples overlap, and those for validation are partly trained on; data.split: time sets the end of the text aside");
+  if (part == Split::train && request.sets_aside && windows.stride < windows.length)
+    opened.notes.push_back(fmt::format(
+        "data.stride is below data.length, so samples overlap, and those set aside for validation or test are partly trained on{} {} at the boundary of a part",
+        request.split == SplitBy::time ? ": at most" : "; with data.split: time it is at most",
+        (windows.length - 1) / windows.stride));
   return opened;
 }
 
@@ -118,6 +120,7 @@ void register_text(SourceRegistry& registry) {
        .paths = {"path", "test_path"},
        .test_paths = {"test_path"},
        .test_by_user = true,
+       .labels_positions = true,
        .open = open_text,
        .spec = spec_of_text,
        .check = check_text,

@@ -18,20 +18,26 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The first bytes of files that must be unpacked first.
-const std::array<std::pair<std::string_view, const char*>, 5> kCompressed = {{{"\x1F\x8B", "gzip"},
+const std::array<std::pair<std::string_view, const char*>, 4> kCompressed = {{{"\x1F\x8B", "gzip"},
                                                                               {"\x28\xB5\x2F\xFD", "zstd"},
                                                                               {"\xFD"
                                                                                "7zXZ",
                                                                                "xz"},
-                                                                              {"BZh", "bzip2"},
                                                                               {"PK\x03\x04", "zip"}}};
+
+/// "BZh", which a text may begin with, is followed by a digit and the mark of a block.
+bool is_bzip2(std::string_view start) {
+  return start.size() >= 10 && start.starts_with("BZh") && start[3] >= '1' && start[3] <= '9' &&
+         start.substr(4).starts_with("1AY&SY");
+}
 
 TextFile text_file(const std::string& path) {
   const auto bytes = static_cast<int64_t>(file_size_of(path));
-  std::string start(static_cast<size_t>(std::min<int64_t>(bytes, 8)), '\0');
+  std::string start(static_cast<size_t>(std::min<int64_t>(bytes, 16)), '\0');
   const OpenFile file(path);
   if (file.descriptor() < 0) throw user_error("{}: cannot be opened", path);
   start.resize(file.read(path, 0, std::as_writable_bytes(std::span(start))));
+  if (is_bzip2(start)) throw user_error("{}: is compressed (bzip2); unpack it first", path);
   for (const auto& [magic, name] : kCompressed)
     if (start.starts_with(magic)) throw user_error("{}: is compressed ({}); unpack it first", path, name);
   return {path, bytes};
