@@ -111,7 +111,7 @@ void Supervisor::start_servers(double now) {
     if (std::ranges::find(hosts, slot.host, &LaunchSlot::host) == hosts.end()) hosts.push_back(slot);
   for (int server = 0; server < plan_.servers; ++server)
     servers_.push_back({.slot = hosts[static_cast<size_t>(server) % hosts.size()]});
-  for (int server = 0; server < plan_.servers; ++server)
+  for (int server = 0; server < plan_.servers && !someone_died_ && others_code_ == 0; ++server)
     start(servers_[static_cast<size_t>(server)].slot, plan_.server(server, 0), now, server);
 }
 

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <chrono>
+#include <utility>
+#include <vector>
 
 #include "telar/core/error.h"
 #include "telar/train/child_process.h"
@@ -24,60 +26,83 @@ CheckpointObserver::CheckpointObserver(CheckpointWriting writing, const Session&
 
 fs::path CheckpointObserver::save(const TrainingState& state) {
   fs::path path = begin(state);
-  finish();
+  finish_writing();
+  if (!writing_.after.empty() && !command_.valid() && done_ != path)
+    run_command();  // not by an earlier process
+  finish_command();
   return path;
 }
 
 void CheckpointObserver::due(const TrainingState& state) {
+  finish_writing();
+  finish_command();
   begin(state);
-  if (!writing_.behind) finish();
+  if (!writing_.behind) finish_writing();
 }
 
 void CheckpointObserver::step_done(const StepReport& /*report*/, const TrainingState& /*state*/) {
-  if (thread_.valid() && thread_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) finish();
+  if (thread_.valid() && thread_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    finish_writing();
 }
 
 fs::path CheckpointObserver::begin(const TrainingState& state) {
-  finish();
-  fs::path path = checkpoint_path(writing_.folder, state.step);
-  std::string written = is_checkpoint_of(path, state) ? "" : "written";
+  finish_writing();
+  path_ = checkpoint_path(writing_.folder, state.step);
+  best_step_ = state.best_step;
+  std::string written = is_checkpoint_of(path_, state) ? "" : "written";
   if (followers_ != nullptr && session_.state_is_divided()) followers_->broadcast(written);
-  if (written.empty()) return path;
+  if (written.empty()) return path_;
   if (writing_.before) writing_.before();
-  thread_ = std::async(std::launch::async, [this, path, state, tensors = checkpoint_tensors(session_)] {
-    write(path, tensors, state);
-  });
-  return path;
+  thread_ =
+      std::async(std::launch::async, [this, path = path_, state, tensors = checkpoint_tensors(session_)] {
+        // The same step as that of another checkpoint, if a stop broke off the validation that ends its epoch.
+        write_checkpoint(path, tensors, state, writing_.files, true);
+        if (writing_.after.empty()) remove_old(path, state.best_step);
+      });
+  return path_;
 }
 
-void CheckpointObserver::finish() {
-  if (thread_.valid()) thread_.get();
+void CheckpointObserver::finish_writing() {
+  if (!thread_.valid()) return;
+  std::exchange(thread_, {}).get();
+  if (!writing_.after.empty()) run_command();
 }
 
-void CheckpointObserver::write(const fs::path& path, const std::vector<CheckpointFile>& tensors,
-                               const TrainingState& state) {
-  // The same step as that of another checkpoint, if a stop broke off the validation that ends its epoch.
-  write_checkpoint(path, tensors, state, writing_.files, true);
-  if (!writing_.after.empty()) run_after(path);
-  // Newer ones are of steps that a loss took back: a resumed run begins at them, with the best epoch of then.
-  if (list_checkpoints(writing_.folder).front().filename() == path.filename())
-    remove_old_checkpoints(writing_.folder, policy().keep, state.best_step);
+void CheckpointObserver::finish_command() {
+  if (command_.valid() && command_.get()) done_ = path_;
 }
 
-void CheckpointObserver::run_after(const fs::path& path) {
+// Newer ones are of steps that a loss took back: a resumed run begins at them, with the best epoch of then.
+void CheckpointObserver::remove_old(const fs::path& newest, int64_t best_step) const {
+  const std::vector<fs::path> all = list_checkpoints(writing_.folder);
+  if (!all.empty() && all.front().filename() == newest.filename())
+    remove_old_checkpoints(writing_.folder, policy().keep, best_step);
+}
+
+/// In the background, for the newest checkpoint, when it has ended for the one before.
+void CheckpointObserver::run_command() {
+  if (command_.valid()) command_.get();
   const ChildStart command{
       .name = "output.after_checkpoint",
       .words = {"/bin/sh", "-c", writing_.after},
-      .environment = {{"TELAR_CHECKPOINT", fs::absolute(path).string()},
-                      {"TELAR_RUN", fs::absolute(writing_.folder).parent_path().string()}}};
-  int status = 0;
-  const int pid = start_child(command);
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  failure_ = status == 0 ? ""
+      .environment = {{"TELAR_CHECKPOINT", fs::absolute(path_).string()},
+                      {"TELAR_RUN", fs::absolute(writing_.folder).parent_path().string()},
+                      {"TELAR_TOKEN", ""}}};
+  command_ = std::async(std::launch::async, [this, command, path = path_, best_step = best_step_] {
+    int status = 0;
+    const int pid = start_child(command);
+    int ended = 0;
+    do ended = ::waitpid(pid, &status, 0);
+    while (ended < 0 && errno == EINTR);
+    const bool succeeded = ended == pid && status == 0;
+    failure_ = succeeded ? ""
                          : fmt::format("the command output.after_checkpoint {}, after {}",
-                                       ending_text(status), path.filename().string());
-  if (status != 0 && writing_.warn) writing_.warn(failure_);
+                                       ended == pid ? ending_text(status) : "cannot be waited for",
+                                       path.filename().string());
+    if (!succeeded && writing_.warn) writing_.warn(failure_);
+    remove_old(path, best_step);
+    return succeeded;
+  });
 }
 
 void CheckpointFollower::follow() {

@@ -46,15 +46,17 @@ struct CheckpointWriting {
 
 /// Writes checkpoints into a folder during training.
 ///
-/// With `behind`, the state is copied between two steps, and a thread writes the copy. The next checkpoint waits
-/// for that. An error of the thread is thrown by the next call; whoever needs the checkpoint calls save().
+/// With `behind`, the state is copied between two steps, and a thread writes the copy. Another thread runs the
+/// command then. The next checkpoint waits for both. An error of a thread is thrown by the next call; whoever
+/// needs the checkpoint calls save().
 class CheckpointObserver final : public CheckpointTimes {
  public:
   /// `followers`: the processes of the session, each with a CheckpointFollower; null: it is alone.
   CheckpointObserver(CheckpointWriting writing, const Session& session, CheckpointPolicy policy,
                      Processes* followers = nullptr);
 
-  /// Writes a checkpoint for this state unless there is one already, and waits until all are written.
+  /// Writes a checkpoint for this state unless there is one already, and waits until it is written and the
+  /// command has run for it. A command that still runs for an earlier one does not delay the writing.
   std::filesystem::path save(const TrainingState& state);
   /// Why the command after the newest checkpoint failed: a sentence; empty if it did not.
   const std::string& failure() const { return failure_; }
@@ -64,16 +66,20 @@ class CheckpointObserver final : public CheckpointTimes {
  private:
   void due(const TrainingState& state) override;
   std::filesystem::path begin(const TrainingState& state);
-  void finish();
-  void write(const std::filesystem::path& path, const std::vector<CheckpointFile>& tensors,
-             const TrainingState& state);
-  void run_after(const std::filesystem::path& path);
+  void finish_writing();
+  void finish_command();
+  void run_command();
+  void remove_old(const std::filesystem::path& newest, int64_t best_step) const;
 
   CheckpointWriting writing_;
   const Session& session_;
   Processes* followers_;
-  std::string failure_;       ///< written by the thread below
-  std::future<void> thread_;  ///< of the checkpoint that is being written; the last member: it ends first
+  std::filesystem::path path_;  ///< of the newest checkpoint
+  int64_t best_step_ = 0;       ///< when it was due
+  std::filesystem::path done_;  ///< the newest one for which the command has succeeded
+  std::string failure_;         ///< written by command_
+  std::future<void> thread_;    ///< writes a checkpoint
+  std::future<bool> command_;   ///< runs the command; gives whether it succeeded
 };
 
 /// What a process whose session has a part of the state does while rank 0 writes checkpoints.

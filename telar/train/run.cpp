@@ -375,6 +375,8 @@ class Run {
       if (run.cluster != nullptr) {
         summary.staleness = run.cluster->staleness();
         summary.losses = run.cluster->losses();
+      } else {
+        summary.losses = trainer.state().losses;  // of an earlier strategy of this run
       }
       summary.after_checkpoint = checkpoints.failure();
       write_file(folder.summary(), to_json(summary), Links::refuse);

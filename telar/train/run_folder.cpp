@@ -53,10 +53,26 @@ int64_t last_number(const std::string& name) {
   return last;
 }
 
+/// Whether a folder contains nothing but what parameter servers keep there.
+bool is_of_servers(const fs::path& folder) {
+  const auto all = [](const fs::path& of, const auto& holds) {
+    return fs::is_directory(of) && std::all_of(fs::directory_iterator(of), fs::directory_iterator(), holds);
+  };
+  return all(folder, [&](const fs::directory_entry& server) {
+    const std::string number = server.path().filename().string();
+    return number.find_first_not_of("0123456789") == std::string::npos &&
+           all(server.path(), [](const fs::directory_entry& file) {
+             const std::string name = file.path().filename().string();
+             return name == "address" || name.starts_with("store.");
+           });
+  });
+}
+
 /// True if a folder contains at most the logs of a run that failed to start, and what its servers have there.
 bool is_free(const fs::path& folder) {
   return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(), [](const auto& entry) {
-    return entry.path().filename() == kLogs || entry.path().filename() == kServers;
+    return entry.path().filename() == kLogs ||
+           (entry.path().filename() == kServers && is_of_servers(entry.path()));
   });
 }
 

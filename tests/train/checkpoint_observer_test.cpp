@@ -100,6 +100,31 @@ TEST_F(CheckpointObserverTest, ACommandThatFailsIsAWarningUntilOneSucceeds) {
   EXPECT_EQ(warnings_.size(), 1);
 }
 
+TEST_F(CheckpointObserverTest, TheLastCheckpointIsWrittenWhileTheCommandRunsForAnEarlierOne) {
+  // For the first one it waits until the second is there; for that it notes that it was called.
+  CheckpointObserver observer(
+      behind("if [ -e $TELAR_RUN/called ]; then touch $TELAR_RUN/again; else touch $TELAR_RUN/called; "
+             "while [ ! -e $TELAR_RUN/checkpoints/step-00000002 ]; do sleep 0.01; done; fi"),
+      *session_, {});
+  train_to(observer, 1);
+  while (!fs::exists(run_ / "called")) observer.step_done({.sums = {}}, at(1));
+  observer.save(at(2));
+  EXPECT_TRUE(fs::exists(run_ / "again"));
+  EXPECT_EQ(observer.failure(), "");
+}
+
+TEST_F(CheckpointObserverTest, ACommandMayMoveTheCheckpointAway) {
+  CheckpointObserver observer(behind("mv $TELAR_CHECKPOINT $TELAR_RUN/moved"), *session_, {});
+  observer.save(at(1));
+  EXPECT_TRUE(fs::exists(run_ / "moved" / "state.json"));
+}
+
+TEST_F(CheckpointObserverTest, TheCommandRunsAlsoForACheckpointThatAnEarlierProcessHasWritten) {
+  CheckpointObserver(behind(""), *session_, {}).save(at(1));
+  CheckpointObserver(behind("touch $TELAR_RUN/copied"), *session_, {}).save(at(1));
+  EXPECT_TRUE(fs::exists(run_ / "copied"));
+}
+
 TEST_F(CheckpointObserverTest, WhatTheThreadCannotWriteIsAnErrorOfTheNextCall) {
   CheckpointObserver observer(behind(""), *session_, {});
   fs::remove(folder());
