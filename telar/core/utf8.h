@@ -14,8 +14,8 @@ size_t utf8_character(std::string_view text);
 /// characters other than tab and line end, become U+FFFD.
 std::string shown_as_text(std::string_view bytes);
 
-/// How many of the bytes shown_as_text() shows alike whatever follows: all but a last character, or a line end,
-/// that may be cut.
+/// How many of the bytes shown_as_text() shows alike whatever follows: all but a last character, or a line
+/// end, that may be cut.
 size_t finished_text(std::string_view bytes);
 
 }  // namespace telar

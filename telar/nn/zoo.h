@@ -22,8 +22,9 @@ namespace telar {
 ///              torchvision's names and counts: 11,689,512 / 21,797,672 / 25,557,032 with 1,000 classes
 ///   lstm       hidden (128), layers (1), dropout (0, between layers), and for token ids vocabulary
 ///              (required) and embedding (128). Sample [T] i32, or [T, features] f32
-///   gpt_small  layers (4), heads (4), width (128), dropout (0). Sample [T] i32; the prediction is [N, T, classes],
-///              at each position the logits of the token that follows. The vocabulary is the classes
+///   gpt_small  layers (4), heads (4), width (128), dropout (0). Sample [T] i32; the prediction is
+///              [N, T, classes], at each position the logits of the token that follows. The vocabulary is the
+///              classes
 ///
 /// Throws Error (user): an unknown model or option (with the nearest known one), an option of the wrong type
 /// or out of range, a sample shape that does not fit (with the layer that it does not fit).

@@ -55,7 +55,7 @@ fs::path CheckpointObserver::begin(const TrainingState& state) {
   if (writing_.before) writing_.before();
   thread_ =
       std::async(std::launch::async, [this, path = path_, state, tensors = checkpoint_tensors(session_)] {
-        // The same step as that of another checkpoint, if a stop broke off the validation that ends its epoch.
+        // It replaces one of the same step, if a stop broke off the validation that ends its epoch.
         write_checkpoint(path, tensors, state, writing_.files, true);
         if (writing_.after.empty()) remove_old(path, state.best_step);
       });

@@ -22,10 +22,10 @@ struct GenerateOptions {
 /// needed.
 void require_one_prediction(const Trained& trained);
 
-/// A prompt with the tokens that the model continues it with, one after another. It sees at most as many tokens as
-/// a sample of its training has, the last ones. The result depends on the arguments alone. Throws Error
-/// (user): the model was not trained on texts, the prompt is empty, options out of range; Error (run) for a
-/// prediction that is not finite.
+/// A prompt with the tokens that the model continues it with, one after another. It sees at most as many
+/// tokens as a sample of its training has, the last ones. The result depends on the arguments alone. Throws
+/// Error (user): the model was not trained on texts, the prompt is empty, options out of range; Error (run)
+/// for a prediction that is not finite.
 std::string generate(const Trained& trained, const std::string& prompt, const GenerateOptions& options);
 
 }  // namespace telar

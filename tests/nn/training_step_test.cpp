@@ -230,7 +230,8 @@ TEST(TrainingStep, InBf16NoImageInsideTheNetworkIsConverted) {
   }
 }
 
-// bf16 holds whole numbers up to 256: beyond, two positions, or two places in a confusion matrix, would be one.
+// bf16 holds whole numbers up to 256. Beyond, two positions, or two places in a confusion matrix, would be
+// one.
 TEST(TrainingStep, InBf16WholeNumbersAreComparedInF32) {
   const StepOptions options{.batch = 2, .metrics = {"confusion_matrix", "f1"}, .precision = Precision::bf16};
   const TrainingStep step = make_training_step(make_model("gpt_small", {}, {512}, 256), options);
