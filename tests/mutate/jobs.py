@@ -133,7 +133,7 @@ def check(telar, folder):
     checked = run([telar, "train", "job.yaml", "--check", *SHORT], folder=folder)
     if wrong(checked) or checked.code != 0 or bytes_needed(checked.out) > MOST_BYTES:
         return wrong(checked)
-    if "this machine cannot train the job" in checked.err:
+    if "this machine cannot train the job" in checked.err or "is not on this machine" in checked.out:
         return None
     job = (folder / "job.yaml").read_text(errors="replace")
     if re.search(r"async_sgd|downpour|sync_ps|parameter_averaging|cuda", job):

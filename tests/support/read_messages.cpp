@@ -19,7 +19,7 @@ telar::MessageFormat format_of(const Json& given) {
   format.spec.features = {given.at("features").get<int64_t>()};
   format.spec.wide = given.at("wide");
   format.spec.classes = given.at("classes");
-  format.spec.labels = {given.at("targets").get<int64_t>()};
+  if (format.spec.classes == 0) format.spec.labels = {given.at("targets").get<int64_t>()};
   format.fields = given.at("fields");
   format.label = given.at("label");
   format.schema = given.value("schema", "");
