@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -134,8 +135,11 @@ Option& Option::between(double least, double most) {
 }
 
 Option& Option::not_negative() {
-  option_.check(CLI::NonNegativeNumber);
-  return *this;
+  return check([](const std::string& value) -> std::string {
+    double number = 0;
+    if (CLI::detail::lexical_cast(value, number) && number >= 0 && std::isfinite(number)) return {};
+    return fmt::format("{} is no number of at least 0", value);
+  });
 }
 
 Option& Option::one_of(std::initializer_list<std::string> words) {
