@@ -85,10 +85,7 @@ int serve(const ServeArguments& arguments) {
   options.shared_memory = !arguments.no_shared_memory;
   options.make_update = program_updates();
   options.say = [&log](const std::string& text) { log.line(text); };
-  if (arguments.supervised &&
-      arguments.listen.ends_with(":0"))  // a new one: another one's state is of no use
-    std::filesystem::remove_all(options.snapshots);
-  if (!options.snapshots.empty()) make_folder(options.snapshots);
+  options.fresh = arguments.supervised && arguments.listen.ends_with(":0");  // a new one, of a new start of the run
   {
     StoreServer server(options);
     if (!arguments.address_file.empty()) write_file(arguments.address_file, server.address() + "\n");

@@ -58,7 +58,7 @@ Heir heir_of(const SharedTask& task, Progress& progress, bool supervised, Servic
 }
 
 int work(const WorkArguments& arguments) {
-  ServiceEnd end(arguments.follow, kWorkStops);
+  ServiceEnd end(arguments.follow, arguments.supervised ? StopRequest::Messages{} : kWorkStops);
   std::optional<EndsWithInput> ends_with_input;
   if (arguments.supervised) ends_with_input.emplace();
   ServiceLog log(STDOUT_FILENO);

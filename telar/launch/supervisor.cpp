@@ -183,12 +183,8 @@ void Supervisor::server_ended(const Member& member, double now) {
   plan_.say(fmt::format("parameter server {}, on {}, {}", member.server, member.slot.host, text_of(ending)));
   Server& server = servers_[static_cast<size_t>(member.server)];
   server.quick_deaths = now - member.started < kQuickDeath ? server.quick_deaths + 1 : 0;
-  if (is_wrong(ending)) {
+  if (!has_first() && (is_wrong(ending) || (ending.code == kFailed && !ending.host_lost))) {
     others_code_ = std::max(others_code_, ending.code);
-    return end_run(now);
-  }
-  if (!has_first() && ending.code == kFailed && !ending.host_lost) {
-    others_code_ = std::max(others_code_, kFailed);
     return end_run(now);
   }
   someone_died_ = true;

@@ -1,8 +1,6 @@
 #include "telar/train/run_folder.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,10 +92,6 @@ bool is_resumable(const fs::path& path) {
   return !fs::exists(path) || fs::exists(path / "job.yaml") || fs::exists(path / kCheckpoints);
 }
 
-Error in_use(const fs::path& path) {
-  return user_error("another process is training in {}; wait until it has ended", path.string());
-}
-
 /// In a run folder telar writes only what it has made itself. The run folder may be a link; what is below may
 /// not, because that would write to another place.
 void refuse_links(const fs::path& run) {
@@ -131,14 +125,16 @@ std::string run_of(const fs::path& part, RunPart kind, const fs::path& path) {
   return path.is_absolute() ? run.string() : fs::proximate(run).string();
 }
 
-/// A descriptor that locks the folder of a run; -1: another process has locked it.
-int lock_of(const fs::path& path) {
+/// Of the folder of a run; none: another process trains there.
+std::optional<FolderLock> lock_of(const fs::path& path) {
   refuse_links(path);
-  const int lock = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock < 0) throw disk_error("open the folder", path, errno);
-  if (::flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
-  ::close(lock);
-  return -1;
+  return FolderLock::take(path);
+}
+
+FolderLock require_lock(const fs::path& path) {
+  std::optional<FolderLock> lock = lock_of(path);
+  if (lock) return std::move(*lock);
+  throw user_error("another process is training in {}; wait until it has ended", path.string());
 }
 
 /// Whether a process of this host has opened the folder, as its writer has for its lock.
@@ -177,24 +173,14 @@ void require_no_part_of_run(const fs::path& path) {
   }
 }
 
-RunFolder::RunFolder(const fs::path& path, Origin origin) : RunFolder(path, origin, lock_of(path)) {
-  if (lock_ < 0) throw in_use(path);
-}
+RunFolder::RunFolder(const fs::path& path, Origin origin) : RunFolder(path, origin, require_lock(path)) {}
 
-RunFolder::RunFolder(fs::path path, Origin origin, int lock)
-    : path_(std::move(path)), origin_(origin), lock_(lock) {
-  if (lock_ < 0) return;
+RunFolder::RunFolder(fs::path path, Origin origin, FolderLock lock)
+    : path_(std::move(path)), origin_(origin), lock_(std::move(lock)) {
   make_folder(checkpoints());
   remove_leftovers(path_);
   remove_leftovers(checkpoints());
 }
-
-RunFolder::~RunFolder() {
-  if (lock_ >= 0) ::close(lock_);
-}
-
-RunFolder::RunFolder(RunFolder&& other) noexcept
-    : path_(std::move(other.path_)), origin_(other.origin_), lock_(std::exchange(other.lock_, -1)) {}
 
 RunFolder RunFolder::create(const Job& job) {
   if (job.output.folder.empty()) return {claim_run_folder(job.name), Origin::created};
@@ -208,10 +194,7 @@ RunFolder RunFolder::create(const Job& job) {
 void RunFolder::require_usable(const fs::path& path, bool resume) {
   if (resume) require_no_part_of_run(path);
   if (!resume || !is_resumable(path)) require_free(path);
-  if (!fs::exists(path)) return;
-  const int lock = lock_of(path);
-  if (lock < 0) throw in_use(path);
-  ::close(lock);
+  if (fs::exists(path)) require_lock(path);
 }
 
 std::string RunFolder::make_known() const {
@@ -231,19 +214,17 @@ RunFolder RunFolder::take_over(const fs::path& path, const std::string& known,
   constexpr auto kGoes = std::chrono::seconds(25);
   const fs::path file = path / "leader";
   const auto end = std::chrono::steady_clock::now() + kGoes;
-  for (int lock = -1; std::chrono::steady_clock::now() < end;) {
-    lock = lock_of(path);
+  while (std::chrono::steady_clock::now() < end) {
+    std::optional<FolderLock> lock = lock_of(path);
     std::string id;
     std::string process;
     std::ifstream(file) >> id >> process;
-    if (id != known) {
-      if (lock >= 0) ::close(lock);
+    if (id != known)
       throw run_error("{} is not the folder of the run on {}, or the run has gone on without this process",
                       path.string(), host_name());
-    }
-    if (lock >= 0) {
+    if (lock) {
       write_file(file, fmt::format("{} {}\n", known, ::getpid()), Links::refuse);
-      return {path, Origin::existed, lock};
+      return {path, Origin::existed, std::move(*lock)};
     }
     if (silent() && has_opened(process, path)) ::kill(std::stoi(process), SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "telar/io/folder_lock.h"
 #include "telar/train/checkpoint.h"
 #include "telar/train/job.h"
 
@@ -53,12 +54,6 @@ class RunFolder {
   /// The folder of that run; none if there is no such run yet. Takes no lock.
   static std::optional<std::filesystem::path> find(const Job& job);
 
-  ~RunFolder();
-  RunFolder(RunFolder&& other) noexcept;
-  RunFolder& operator=(RunFolder&&) = delete;
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
-
   /// If this object has created the run: removes all except its logs, so that the same command can start
   /// again.
   void discard_if_new();
@@ -77,12 +72,12 @@ class RunFolder {
 
  private:
   enum class Origin : uint8_t { existed, was_empty, created };
-  RunFolder(std::filesystem::path path, Origin origin, int lock);
+  RunFolder(std::filesystem::path path, Origin origin, FolderLock lock);
   RunFolder(const std::filesystem::path& path, Origin origin);
   std::filesystem::path leader() const { return path_ / "leader"; }
   std::filesystem::path path_;
   Origin origin_;
-  int lock_ = -1;
+  FolderLock lock_;
 };
 
 /// Makes the folder of a new run, the first free runs/NAME-N.

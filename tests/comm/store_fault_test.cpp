@@ -176,6 +176,23 @@ TEST_F(StoreFaults, SnapshotsThatCannotBeSavedAreReportedOnce) {
   EXPECT_TRUE(log_.hears("Snapshots are saved again")) << log_.all();
 }
 
+TEST_F(StoreFaults, SnapshotsAreOneServersAlone) {
+  auto first = serve("127.0.0.1:0", folder_);
+  std::ofstream(folder_ / "of-the-first") << "x";
+  StoreServerOptions options = server_options("127.0.0.1:0", folder_);
+  options.fresh = true;
+  test::expect_error([&] { const StoreServer second(options); },
+                     {"another parameter server keeps its snapshots in", folder_.string()});
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "of-the-first"));
+
+  const std::jthread ends([&first] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    first.reset();
+  });
+  const StoreServer second(options);  // waits for the first one
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "of-the-first"));
+}
+
 TEST_F(StoreFaults, SnapshotsFollowTheLoad) {
   EXPECT_DOUBLE_EQ(snapshot_pause(5, 0.01, 0.01), 0.98) << "a kill costs 1 s";
   EXPECT_DOUBLE_EQ(snapshot_pause(500, 0.01, 0.01), 4.98) << "1 % of the run";

@@ -470,6 +470,18 @@ TEST_F(SupervisorTest, AServerThatFindsAMistakeEndsTheRun) {
   EXPECT_EQ(advance(1), 2);
 }
 
+TEST_F(SupervisorTest, AServerWhosePortIsTakenIsStartedOnceMore) {
+  begin_with_servers(true);
+  engine_.ends(1, 137);
+  advance(1);
+  ASSERT_EQ(engine_.started.size(), 6);
+  engine_.ends(5, 2);
+  advance(2);
+  ASSERT_EQ(engine_.started.size(), 7);
+  EXPECT_EQ(engine_.one(6).words, (std::vector<std::string>{"serve", "1", "71"}));
+  EXPECT_FALSE(engine_.one(2).stopped);
+}
+
 TEST_F(SupervisorTest, ARunThatHasNoWorkerAndGetsNoneEnds) {
   begin_with_servers(false);
   engine_.ends(3, 2);

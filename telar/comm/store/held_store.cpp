@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <utility>
 
 #include "telar/comm/printable.h"
 #include "telar/core/error.h"
 #include "telar/core/memory_limit.h"
+#include "telar/io/disk.h"
 
 namespace telar {
 namespace {
@@ -26,6 +28,25 @@ double thread_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+/// A server that is killed and started again may still be ending.
+std::optional<FolderLock> lock_of(const HeldStoreOptions& options) {
+  if (options.snapshots.empty()) return std::nullopt;
+  constexpr auto kEnds = std::chrono::seconds(5);
+  make_folder(options.snapshots);
+  const auto end = StoreClock::now() + kEnds;
+  std::optional<FolderLock> lock = FolderLock::take(options.snapshots);
+  for (; !lock; lock = FolderLock::take(options.snapshots)) {
+    if (StoreClock::now() > end)
+      throw user_error("another parameter server keeps its snapshots in {}; each needs a folder of its own",
+                       options.snapshots);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  if (!options.fresh) return lock;
+  for (const auto& entry : std::filesystem::directory_iterator(options.snapshots))
+    std::filesystem::remove_all(entry.path());
+  return lock;
+}
+
 }  // namespace
 
 double snapshot_pause(double running, double last, double work) {
@@ -37,6 +58,7 @@ double snapshot_pause(double running, double last, double work) {
 
 HeldStore::HeldStore(HeldStoreOptions options)
     : options_(std::move(options)),
+      lock_(lock_of(options_)),
       ledger_(options_.snapshots, options_.say),
       members_(nanoseconds(options_.round_seconds)) {
   if (options_.snapshots.empty()) return;

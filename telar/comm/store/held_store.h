@@ -4,17 +4,20 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "telar/comm/store/store_blocks.h"
 #include "telar/comm/store/store_snapshot.h"
+#include "telar/io/folder_lock.h"
 
 namespace telar {
 
 struct HeldStoreOptions {
   std::string snapshots;        ///< folder for snapshots, also read at the start; empty: none
+  bool fresh = false;           ///< see StoreServerOptions
   double snapshot_seconds = 0;  ///< see StoreServerOptions
   double round_seconds = 5;     ///< see StoreServerOptions
   StoreServerId own = 0;        ///< this server's id, if its blocks have copies elsewhere; 0: they have not
@@ -35,7 +38,8 @@ class HeldStore {
   /// Most bytes of incomplete sums.
   static constexpr size_t kOpenBytes = size_t{8} << 20;
 
-  /// Continues from the last snapshot of the folder. Throws Error (user) if it is damaged.
+  /// Continues from the last snapshot of the folder. Throws Error (user) if it is damaged, or if another server
+  /// has the folder for 5 s more.
   explicit HeldStore(HeldStoreOptions options);
   /// Saves a last snapshot. No member may be served any more.
   ~HeldStore();
@@ -76,6 +80,7 @@ class HeldStore {
   void say(const std::string& sentence) const;
 
   HeldStoreOptions options_;
+  const std::optional<FolderLock> lock_;  ///< of the snapshots
   StoreLedger ledger_;
   StoreMembers members_;
   const StoreClock::time_point start_ = StoreClock::now();

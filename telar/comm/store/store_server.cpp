@@ -57,6 +57,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   explicit Impl(StoreServerOptions options)
       : options_(std::move(options)),
         held_({.snapshots = options_.snapshots,
+               .fresh = options_.fresh,
                .snapshot_seconds = options_.snapshot_seconds,
                .round_seconds = options_.round_seconds,
                .own = 0,

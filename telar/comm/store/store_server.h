@@ -15,6 +15,7 @@ struct StoreServerOptions {
   std::string listen = "127.0.0.1:0";  ///< port 0: any free port
   Security security;
   std::string snapshots;  ///< folder for snapshots of the state, also read at the start; empty: none
+  bool fresh = false;     ///< what an earlier server has left there is removed
   double snapshot_seconds =
       0;                     ///< between two snapshots: the most that a crash can lose; 0: snapshot_pause()
   double round_seconds = 5;  ///< silence after which a member is given up while others of its round wait
