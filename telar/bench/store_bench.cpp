@@ -20,6 +20,7 @@
 #include "telar/bench/limits.h"
 #include "telar/bench/machine_watch.h"
 #include "telar/bench/training_run.h"
+#include "telar/comm/store/store_chains.h"
 #include "telar/comm/store/store_client.h"
 #include "telar/comm/store/store_server.h"
 #include "telar/core/error.h"
@@ -116,17 +117,21 @@ void serve(int descriptor, size_t slots, const std::string& snapshots = "") {
   pause();
 }
 
-Times measure_exchange(const std::string& address, size_t bytes, bool shared_memory) {
-  StoreClient client({.address = address, .job = "bench", .member = 1, .shared_memory = shared_memory});
+StoreClientOptions client_of(const std::string& address, uint32_t member, bool shared_memory) {
+  return {.address = address, .job = "bench", .member = member, .shared_memory = shared_memory};
+}
+
+Times measure_exchange(const StoreClientOptions& options, size_t bytes) {
+  StoreClient client(options);
   client.attach();
   std::ranges::fill(client.outgoing(), 1.0F);
-  const StoreExchange exchange{
-      .begin = 0, .end = bytes / sizeof(float), .learning_rate = 1e-3F, .samples = 1};
+  StoreExchange exchange{.begin = 0, .end = bytes / sizeof(float), .learning_rate = 1e-3F, .samples = 1};
   Times times = time_calls(kSecondsAnExchange, [&] {
+    ++exchange.work;
     client.start(exchange);
     client.finish();
   });
-  if (client.traffic().shared_memory != shared_memory)
+  if (client.traffic().shared_memory != options.shared_memory)
     throw run_error("the parameter server of the measurement does not share memory with this process");
   return times;
 }
@@ -230,22 +235,31 @@ struct MemoryServers {
   ForkedChild large;
 };
 
-void push_from_four(const std::string& address, size_t bytes) {
-  StoreClient({.address = address, .job = "bench"})
-      .create(StoreLayout::of({{.name = "bench", .floats = bytes / sizeof(float)}}), "");
+StoreLayout layout_of(size_t bytes) {
+  return StoreLayout::of({{.name = "bench", .floats = bytes / sizeof(float)}});
+}
+
+/// Each pushes alone, and then all in rounds.
+void push_from_four(const std::function<StoreClientOptions(uint32_t member)>& options) {
   std::vector<std::jthread> threads;
   for (const uint32_t member : {1U, 2U, 3U, 4U})
-    threads.emplace_back([=] {
-      StoreClient client({.address = address, .job = "bench", .member = member, .shared_memory = false});
+    threads.emplace_back([member, &options] {
+      StoreClient client(options(member));
       client.attach();
       StoreExchange exchange{
           .begin = 0, .end = client.outgoing().size(), .learning_rate = 1e-3F, .samples = 1};
       for (int64_t number = -9; number <= 10; ++number) {
+        exchange.work = number > 0 ? 100 + number : 10 * member - number;
         if (number > 0) exchange.round = StoreRound{.number = number, .members = {1, 2, 3, 4}};
         client.start(exchange);
         client.finish();
       }
     });
+}
+
+void push_from_four(const std::string& address, size_t bytes) {
+  StoreClient({.address = address, .job = "bench"}).create(layout_of(bytes), "");
+  push_from_four([&](uint32_t member) { return client_of(address, member, false); });
 }
 
 /// The peak memory of the server's process minus its parameters and state, and minus the peak of a server of
@@ -267,25 +281,92 @@ ResultRow memory_row(const MemoryServers& servers) {
        {"allowed", "MiB", 2 * kLarge / kMebi}}};
 }
 
+/// Two servers, each of which has a copy of what the other one holds.
+struct CopyingServers {
+  explicit CopyingServers(size_t count)
+      : slots(count),
+        first([count](int descriptor) { serve(descriptor, count); }),
+        second([count](int descriptor) { serve(descriptor, count); }) {}
+
+  /// The coordinator's side. Each of the two holds so many bytes of parameters.
+  void begin(size_t bytes) {
+    const StoreChainsOptions::Shard shard{.layout = layout_of(bytes), .description = ""};
+    chains = std::make_unique<StoreChains>(StoreChainsOptions{.addresses = {first.line(), second.line()},
+                                                              .joined = {},
+                                                              .security = {},
+                                                              .job = "bench",
+                                                              .shards = {shard, shard},
+                                                              .moved = {},
+                                                              .joined_changed = {},
+                                                              .failed = {},
+                                                              .say = {},
+                                                              .stop = {}});
+    const std::vector<float> zeros(shard.layout.floats);
+    for (const size_t number : {0, 1}) StoreClient(client(number, 0, false)).write("", zeros, 0);
+    chains->copy();
+  }
+  StoreClientOptions client(size_t shard, uint32_t member, bool shared_memory) const {
+    const StoreHead head = chains->heads().at(shard);
+    StoreClientOptions options = client_of(head.address, member, shared_memory);
+    options.shard = static_cast<uint32_t>(shard + 1);
+    options.generation = head.generation;
+    return options;
+  }
+  /// The first one's, while members push to both.
+  double largest_size(size_t bytes) {
+    begin(bytes);
+    const std::jthread other([&] { push_from_four([&](uint32_t member) { return client(1, member, false); }); });
+    push_from_four([&](uint32_t member) { return client(0, member, false); });
+    return first.largest_size();
+  }
+
+  size_t slots;
+  ForkedChild first;
+  ForkedChild second;
+  std::unique_ptr<StoreChains> chains;
+};
+
+/// As memory_row, of a server with copies of another one.
+ResultRow memory_row(CopyingServers& tiny, CopyingServers& large) {
+  const double arenas = 2 * static_cast<double>(1 + large.slots) * kLarge;
+  const double beside = large.largest_size(kLarge) - tiny.largest_size(kTinyBytes) - arenas;
+  constexpr double kMebi = 1 << 20;
+  return {{fmt::format("memory of a server with copies, {} of optimizer state",
+                       large.slots == 0 ? "none" : "two kinds"),
+           "gRPC, 4 members"},
+          std::nullopt,
+          "",
+          {{"parameters and state", "MiB", arenas / kMebi},
+           {"beside them", "MiB", beside / kMebi},
+           {"allowed", "MiB", 40}}};
+}
+
 std::string size_text(size_t bytes) {
   return bytes >= (size_t{1} << 20) ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{} KiB", bytes >> 10);
 }
 
-void add_exchanges(Result& result, const std::string& address) {
+void add_exchanges(Result& result, const std::string& address, CopyingServers& copying) {
   const Loopback loopback = measure_loopback();
-  StoreClient({.address = address, .job = "bench"})
-      .create(StoreLayout::of({{.name = "bench", .floats = kLarge / sizeof(float)}}), "");
-  const auto add = [&](size_t bytes, bool shared_memory, double limit_ms) {
-    result.rows.push_back({{"push and pull of " + size_text(bytes), shared_memory ? "shared memory" : "gRPC"},
-                           Measured{measure_exchange(address, bytes, shared_memory), 0,
-                                    2 * static_cast<double>(bytes), limit_ms, false, std::nullopt},
+  StoreClient({.address = address, .job = "bench"}).create(layout_of(kLarge), "");
+  const auto add_of = [&](const StoreClientOptions& client, size_t bytes, double limit_ms) {
+    result.rows.push_back({{"push and pull of " + size_text(bytes) + (client.shard > 0 ? ", with copies" : ""),
+                            client.shared_memory ? "shared memory" : "gRPC"},
+                           Measured{measure_exchange(client, bytes), 0, 2 * static_cast<double>(bytes), limit_ms,
+                                    false, std::nullopt},
                            "",
                            {}});
+  };
+  const auto add = [&](size_t bytes, bool shared_memory, double limit_ms) {
+    add_of(client_of(address, 1, shared_memory), bytes, limit_ms);
   };
   add(kLarge, false, 2e3 * kLarge / loopback.bytes_per_second);
   add(kSmall, false, loopback.round_trip_ms);
   // The gradient is read, the parameters are read and written, and the worker's copy of them is written.
   add(kLarge, true, known_limits(available_threads()).milliseconds(DType::f32, 0, 4.0 * kLarge));
+  // The other server, too, reads the gradient, in a copy that is written, and reads and writes parameters.
+  copying.begin(kLarge);
+  add_of(copying.client(0, 1, true), kLarge,
+         known_limits(available_threads()).milliseconds(DType::f32, 0, 8.0 * kLarge));
   add(kSmall, true, 0);
   result.remarks.push_back(fmt::format(
       "One TCP connection over the loopback transfers {:.2f} GB/s in both directions, and 4 KiB there and back in {:.1f} µs; these are the limits for gRPC.",
@@ -341,13 +422,17 @@ Result measure_parameter_servers(const StoreBenchOptions& options) {
   const MemoryServers adam(2, false);
   const MemoryServers saving_sgd(0, true);
   const MemoryServers saving_adam(2, true);
+  CopyingServers copying(0);
+  CopyingServers copying_tiny(2);
+  CopyingServers copying_large(2);
   if (server.line().empty()) throw run_error("the parameter server of the measurement did not start");
   const MachineWatch watch;
   Result result{
       "ps", "A parameter server and workers, each in its own process", {"what", "by"}, {}, "", 0, {}, {}};
-  add_exchanges(result, server.line());
+  add_exchanges(result, server.line(), copying);
   for (const MemoryServers* servers : {&sgd, &adam, &saving_sgd, &saving_adam})
     result.rows.push_back(memory_row(*servers));
+  result.rows.push_back(memory_row(copying_tiny, copying_large));
   if (!options.program.empty()) add_downpour(result, options.program);
   watch.finish(result);
   return result;
