@@ -41,6 +41,33 @@ CurvePoint epoch_point(const Line& record) {
   return point;
 }
 
+std::optional<int64_t> count_of(const Line& record, const std::string& name) {
+  const std::optional<double> number = number_of(record, name);
+  return number ? std::optional(static_cast<int64_t>(*number)) : std::nullopt;
+}
+
+CurveMark mark_of(const Line& record, std::string text) {
+  return {.samples = record.at("samples").get<double>(),
+          .seconds = record.at("seconds").get<double>(),
+          .text = std::move(text),
+          .processes = count_of(record, "processes"),
+          .before = count_of(record, "processes_before")};
+}
+
+CurveMark resumed(const Line& record) {
+  const auto changes = record.at("changes").get<std::string>();
+  return mark_of(record, changes.empty() ? "resumed" : "resumed; " + changes);
+}
+
+CurveMark recovered(const Line& record) {
+  std::string text;
+  for (const char* what : {"lost", "come"}) {
+    const auto who = record.at(what).get<std::string>();
+    if (!who.empty()) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, who);
+  }
+  return mark_of(record, std::move(text));
+}
+
 using Points = std::vector<std::pair<double, double>>;
 
 /// Reduces the points to at most kMost: the lowest and the highest of each of equally many consecutive ones,
@@ -71,6 +98,20 @@ Points points_of(const std::vector<CurvePoint>& curve, double CurvePoint::*x, Qu
   return thinned(points);
 }
 
+/// Over the time: a line that is level between two marks.
+Points processes_of(const TrainingCurve& curve) {
+  Points points;
+  for (const CurveMark& mark : curve.marks) {
+    if (!mark.processes) continue;
+    if (points.empty() && mark.before) points.emplace_back(0, *mark.before);
+    if (!points.empty()) points.emplace_back(mark.seconds, points.back().second);
+    points.emplace_back(mark.seconds, *mark.processes);
+  }
+  if (!points.empty() && !curve.steps.empty())
+    points.emplace_back(curve.steps.back().seconds, points.back().second);
+  return points;
+}
+
 constexpr std::string_view kStep = R"({"kind":"step")";
 constexpr std::string_view kEpoch = R"({"kind":"epoch")";
 
@@ -90,6 +131,8 @@ TrainingCurve read_curve(const std::filesystem::path& folder) {
       const std::string kind = record.at("kind").get<std::string>();
       if (kind == "step") curve.steps.push_back(step_point(record));
       if (kind == "epoch") curve.epochs.push_back(epoch_point(record));
+      if (kind == "resume") curve.marks.push_back(resumed(record));
+      if (kind == "recovery") curve.marks.push_back(recovered(record));
     } catch (const Line::exception&) {
       throw user_error(
           "{}, line {}: this is not a line that telar train writes; it must be an object with kind, epoch, samples and seconds",
@@ -111,6 +154,7 @@ std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, Trai
     const char* title;
     Axis axis;
     double CurvePoint::*x;
+    double CurveMark::*mark;
   };
   std::vector<Chart> charts;
   for (const Kind& kind :
@@ -122,17 +166,25 @@ std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, Trai
         Kind{"Loss of new samples (window)", "loss", &TrainingCurve::steps, &CurvePoint::window_loss},
         Kind{"Accuracy of new samples (window)", "accuracy", &TrainingCurve::steps,
              &CurvePoint::window_accuracy}}) {
-    for (const Against& against : {Against{"samples", {"samples", ""}, &CurvePoint::samples},
-                                   Against{"time", {"training time", "s"}, &CurvePoint::seconds}}) {
+    for (const Against& against : {Against{"samples", {"samples", ""}, &CurvePoint::samples, &CurveMark::samples},
+          Against{"time", {"training time", "s"}, &CurvePoint::seconds, &CurveMark::seconds}}) {
       Chart chart{
           fmt::format("{} against {}", kind.title, against.title), against.axis, {kind.label, ""}, {}};
       for (const auto& [name, curve] : named) {
         Points points = points_of(curve.*kind.points, against.x, kind.quantity, kind.validation);
-        if (!points.empty()) chart.curves.push_back({name, std::move(points)});
+        if (points.empty()) continue;
+        for (const CurveMark& mark : curve.marks)
+          chart.marks.push_back({chart.curves.size(), mark.*against.mark, mark.text});
+        chart.curves.push_back({name, std::move(points)});
       }
       if (!chart.curves.empty()) charts.push_back(std::move(chart));
     }
   }
+  Chart processes{"Processes of the run", {"training time", "s"}, {"processes", ""}, {}};
+  for (const auto& [name, curve] : named)
+    if (Points points = processes_of(curve); !points.empty())
+      processes.curves.push_back({name, std::move(points)});
+  if (!processes.curves.empty()) charts.push_back(std::move(processes));
   return charts;
 }
 

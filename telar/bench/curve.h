@@ -25,11 +25,21 @@ struct CurvePoint {
   std::map<std::string, double> validated = {};  ///< of an epoch: their figures that are finite, "f1_macro"
 };
 
+/// A run was resumed, or has lost processes, or some have come.
+struct CurveMark {
+  double samples = 0;
+  double seconds = 0;
+  std::string text;
+  std::optional<int64_t> processes = {};  ///< that the run goes on with
+  std::optional<int64_t> before = {};
+};
+
 /// The contents of a run's metrics.jsonl.
 struct TrainingCurve {
   std::vector<CurvePoint> steps;  ///< computed on each step's own samples
   std::vector<CurvePoint>
       epochs;  ///< after each epoch: on the validation samples; without them, on the training samples
+  std::vector<CurveMark> marks;
 };
 
 /// Reads `folder`/metrics.jsonl. An incomplete last line is skipped; without the file the curve is empty.
@@ -37,9 +47,9 @@ struct TrainingCurve {
 TrainingCurve read_curve(const std::filesystem::path& folder);
 
 /// Charts of the training loss, of the accuracy after each epoch (validation and training apart), and of the
-/// windowed means of streams, over samples and over seconds. A chart has one line per curve; charts without
-/// data are left out. Of long runs, a line has a few hundred points: the lowest and the highest of equal
-/// parts, so that no peak is lost.
+/// windowed means of streams, over samples and over seconds; and of the number of processes, where some were
+/// lost or have come. A chart has one line per curve, and marks; charts without data are left out. Of long
+/// runs, a line has a few hundred points: the lowest and the highest of equal parts, so that no peak is lost.
 std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, TrainingCurve>>& named);
 
 /// Follows the curve of a run in progress. It reads only what was added since the last call, and of the steps

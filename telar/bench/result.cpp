@@ -98,6 +98,8 @@ nlohmann::ordered_json report::json_of(const Chart& chart) {
                                  {"series", nlohmann::ordered_json::array()}};
   for (const Curve& curve : chart.curves)
     json["series"].push_back({{"name", curve.name}, {"points", curve.points}});
+  for (const ChartMark& mark : chart.marks)
+    json["marks"].push_back({{"series", mark.curve}, {"x", mark.x}, {"text", mark.text}});
   return json;
 }
 

@@ -53,11 +53,19 @@ struct Axis {
   std::string unit;  ///< empty for a plain number
 };
 
+/// Something that happened, at a place of a chart's x axis.
+struct ChartMark {
+  size_t curve = 0;  ///< to which it happened
+  double x = 0;
+  std::string text;
+};
+
 struct Chart {
   std::string title;
   Axis x;
   Axis y;
   std::vector<Curve> curves;
+  std::vector<ChartMark> marks = {};
 };
 
 /// What the figures of a result depend on besides the program.

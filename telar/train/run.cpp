@@ -383,10 +383,11 @@ class Run {
       all_is_written();
       if (options_.elastic != nullptr) folder.make_unknown();  // nobody goes on with a run that has ended
     };
+    int before = options_.elastic != nullptr && !succession ? options_.elastic->size() : 0;
     const auto recovered = [&](const Recovery& recovery) {
       const auto& [changes, strategy, again] = recovery;
       const int left = options_.elastic->size();
-      log.changed(changes.lost, changes.come, left, again, trainer.state());
+      log.changed(changes.lost, changes.come, left, std::exchange(before, left), again, trainer.state());
       std::string text = fmt::format("{}{}{}{}{}; the run goes on after step {} with {} process{}",
                                      changes.lost.empty() ? "" : "lost: ", changes.lost,
                                      changes.lost.empty() || changes.come.empty() ? "" : "; ",

@@ -144,13 +144,12 @@ void LogObserver::resumed(const std::vector<std::string>& changes, const Trainin
   write_event("resume", state, {{"changes", fmt::format("{}", fmt::join(changes, "; "))}});
 }
 
-void LogObserver::changed(const std::string& lost, const std::string& come, int processes,
+void LogObserver::changed(const std::string& lost, const std::string& come, int processes, int before,
                           int64_t steps_again, const TrainingState& state) {
-  write_event("recovery", state,
-              {{"lost", lost},
-               {"come", come},
-               {"processes", static_cast<int64_t>(processes)},
-               {"steps_again", steps_again}});
+  std::vector<MetricField> fields = {{"lost", lost}, {"come", come}, {"processes", int64_t{processes}}};
+  if (before > 0) fields.emplace_back("processes_before", int64_t{before});
+  fields.emplace_back("steps_again", steps_again);
+  write_event("recovery", state, std::move(fields));
 }
 
 void LogObserver::sync() {

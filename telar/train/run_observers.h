@@ -48,8 +48,9 @@ class LogObserver final : public TrainingObserver {
   /// Writes what a resumed run has changed: {"kind": "resume", …, "changes": "training.batch: 32 → 64; …"}.
   void resumed(const std::vector<std::string>& changes, const TrainingState& state);
   /// Writes that processes were lost or have come, and with which step the run goes on: {"kind": "recovery",
-  /// …, "lost": "rank 2 (host:pid)", "come": "", "processes": 2, "steps_again": 7}.
-  void changed(const std::string& lost, const std::string& come, int processes, int64_t steps_again,
+  /// …, "lost": "rank 2 (host:pid)", "come": "", "processes": 2, "processes_before": 3, "steps_again": 7}.
+  /// `before`: 0 where it is not known, and not written.
+  void changed(const std::string& lost, const std::string& come, int processes, int before, int64_t steps_again,
                const TrainingState& state);
   /// Waits until all data are on the storage device.
   void sync();

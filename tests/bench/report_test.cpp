@@ -98,6 +98,38 @@ TEST(Report, DrawsAllRunsInOneChart) {
       << "validation loss";
 }
 
+TEST(Report, MarksWhereARunWasResumedAndLostProcesses) {
+  const TempFolder folder;
+  const auto step = [](int number) {
+    return fmt::format(R"({{"kind":"step","step":{0},"epoch":1,"samples":{1},"seconds":{0},"loss":1.0}})"
+                       "\n",
+                       number, 10 * number);
+  };
+  const std::string at2 = R"("step":2,"epoch":1,"samples":20,"seconds":2)";
+  const auto quiet = add_run(folder, "quiet", step(1) + step(4));
+  const auto run = add_run(
+      folder, "run",
+      step(1) + "{" + R"("kind":"recovery",)" + at2 +
+          R"x(,"lost":"rank 2 (<b>:7)","come":"","processes":2,"processes_before":3,"steps_again":0})x" + "\n" +
+          "{" + R"("kind":"recovery",)" + at2 +
+          R"x(,"lost":"","come":"rank 2 (a:9)","processes":3,"processes_before":2,"steps_again":0})x" + "\n" +
+          "{" + R"("kind":"resume",)" + at2 + R"(,"changes":"training.batch: 1 → 2"})" + "\n" + step(4));
+  const std::string page = report_page({quiet, run}, "");
+  EXPECT_EQ(page.find("<b>"), std::string::npos);
+  const auto charts = data_of(page).at("sections").at(0).at("charts");
+  ASSERT_EQ(charts.size(), 3U);
+  EXPECT_EQ(charts.at(0).at("marks").at(0),
+            nlohmann::json({{"series", 1}, {"x", 20.0}, {"text", "lost: rank 2 (<b>:7)"}}));
+  EXPECT_EQ(charts.at(1).at("marks").at(1).at("text"), "come: rank 2 (a:9)");
+  EXPECT_EQ(charts.at(1).at("marks").at(2),
+            nlohmann::json({{"series", 1}, {"x", 2.0}, {"text", "resumed; training.batch: 1 → 2"}}));
+  const auto processes = charts.at(2).at("series");
+  ASSERT_EQ(processes.size(), 1U);
+  EXPECT_EQ(processes.at(0).at("name"), "run");
+  EXPECT_EQ(processes.at(0).at("points"),
+            nlohmann::json({{0., 3.}, {2., 3.}, {2., 2.}, {2., 2.}, {2., 3.}, {4., 3.}}));
+}
+
 TEST(Report, ShowsAFolderOfPythonsFitAndNoReplicasOfAPipeline) {
   const TempFolder folder;
   const char* metrics = R"({"kind":"step","step":1,"epoch":1,"samples":50,"seconds":1,"loss":1.0})";
