@@ -444,7 +444,7 @@ class StoreChains::Impl {
   std::optional<Error> failure_;
   bool told_ = false;  ///< of failure_
   std::map<size_t, StoreHead> known_;
-  bool said_complete_ = false;                         ///< since then, no server has ended
+  bool said_complete_ = false;                         ///< after the last loss
   std::map<size_t, Clock::time_point> missing_since_;  ///< shards without a whole copy
   std::vector<std::pair<size_t, StoreHead>> moves_;
   std::vector<std::string> notes_;
