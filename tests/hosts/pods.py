@@ -158,9 +158,9 @@ class Play:
         self.end(moved, signal.SIGKILL)
         self.pods.hosts.alias(self.pods.dns(moved.name))
         self.pods.start(moved, "elsewhere")
-        self.await_text(events, "what parameter server 0 holds has 2 copies", times=2)
+        self.await_text(events, "all variables have 2 copies", times=2)
         self.replace(self.servers[1], signal.SIGTERM)
-        self.await_text(events, "what parameter server 0 holds has 2 copies", times=3)
+        self.await_text(events, "all variables have 2 copies", times=3)
         self.expect("no other server is known" not in self.pods.text(self.servers[1]), "a server ended before another had all")
         checkpoints = self.pods.folder / f"volume-{self.coordinator.name}-runs" / "fashion_mnist" / "checkpoints"
         end = time.monotonic() + 300

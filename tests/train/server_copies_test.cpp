@@ -11,16 +11,15 @@
 namespace telar::test {
 namespace {
 
-/// Trains $1 with these options, and with the setting $4 on $5 servers. From the moment at which what each of
-/// them holds has two copies, and again after each fault: a server is killed, killed, killed, or stopped for
-/// 3 s.
+/// Trains $1 with these options, and with the setting $4. From the moment at which all variables have two
+/// copies, and again after each fault: a server is killed, killed, killed, or stopped for 3 s.
 constexpr const char* kFaults =
     "$TELAR train small.yaml --output $1 --set $4 --set strategy.name=$2 >$1.out 2>$1.err & job=$!\n"
-    "copies() { cat $1/logs/events.log 2>/dev/null | grep -c 'has 2 copies'; }\n"
+    "copies() { cat $1/logs/events.log 2>/dev/null | grep -c 'all variables have 2 copies'; }\n"
     "fault=0\n"
     "while kill -0 $job 2>/dev/null; do\n"
     "  sleep 0.1\n"
-    "  [ \"$(copies $1)\" -ge $(($5 * fault + $5)) ] && [ $fault -lt $3 ] || continue\n"
+    "  [ \"$(copies $1)\" -gt $fault ] && [ $fault -lt $3 ] || continue\n"
     "  server=$(pgrep -f \"$PWD/$1/servers/$((fault % 2))/address\")\n"
     "  fault=$((fault + 1))\n"
     "  if [ $fault -lt 4 ]; then kill -KILL $server; else kill -STOP $server; sleep 3; kill -CONT $server; fi\n"
@@ -77,7 +76,7 @@ class ServerCopies : public testing::Test {
                      : fmt::format("strategy.servers={} --set training.epochs={}", servers, epochs);
     const std::string line = "cd '" + folder_.path().string() + "' && TELAR='" + telar_program() +
                              "' timeout 200 bash faults.sh " + run + " " + strategy + " " +
-                             std::to_string(faults) + " '" + setting + "' " + std::to_string(servers);
+                             std::to_string(faults) + " '" + setting + "'";
     return WEXITSTATUS(std::system(line.c_str()));  // NOLINT(concurrency-mt-unsafe): one thread
   }
 

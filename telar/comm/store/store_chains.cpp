@@ -6,7 +6,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <set>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -65,7 +65,6 @@ class StoreChains::Impl {
     if (known(address)) return;
     add(address, true);
     joined_changed_ = true;
-    notes_.push_back(fmt::format("the parameter server {} has joined", address));
   }
 
   void copy() {
@@ -75,9 +74,7 @@ class StoreChains::Impl {
       carry_out();
     }
     tell();
-    wait([this] {
-      return std::ranges::all_of(keepers_, [this](const ChainKeeper& keeper) { return complete(keeper); });
-    });
+    wait([this] { return complete(); });
   }
 
   std::vector<StoreHead> heads() const {
@@ -137,11 +134,20 @@ class StoreChains::Impl {
     const auto known = server->generations.find(shard);
     return known != server->generations.end() && known->second == keepers_[shard].chain().generation;
   }
-  static size_t whole_copies(const StoreChain& chain) {
-    return chain.servers.size() - (chain.joins_since > 0 ? 1 : 0);
+  /// The servers of a chain that have a whole copy, as far as is known: some may be given up.
+  static std::span<const StoreServerId> whole(const StoreChain& chain) {
+    return std::span(chain.servers).first(chain.servers.size() - (chain.joins_since > 0 ? 1 : 0));
   }
-  bool complete(const ChainKeeper& keeper) const {
-    return whole_copies(keeper.chain()) >= std::min(options_.copies, options_.addresses.size());
+  size_t copies() const { return std::min(options_.copies, options_.addresses.size()); }
+  /// Without those of servers that leave.
+  bool complete() {
+    return std::ranges::all_of(keepers_, [this](const ChainKeeper& keeper) {
+      const auto there = [this](StoreServerId id) {
+        const Server* server = server_of(id);
+        return server != nullptr && !server->given_up && !server->leaving;
+      };
+      return static_cast<size_t>(std::ranges::count_if(whole(keeper.chain()), there)) >= copies();
+    });
   }
 
   StoreHead head_of(size_t shard) const {
@@ -250,16 +256,19 @@ class StoreChains::Impl {
       if (server.forgotten) return;
     }
     if (another || server.given_up) {
-      const StoreServerId before = std::exchange(server.id, reply.id());
+      if (another && server.id != 0) lose(server, "it was started again");
+      server.id = reply.id();
       server.given_up = false;
       server.leaving.reset();
       address_of_[server.id] = server.address;
-      if (another && before != 0)
-        for (ChainKeeper& keeper : keepers_) keeper.given_up(before);
+      notes_.push_back(fmt::format("the parameter server {} has joined", server.address));
       for (ChainKeeper& keeper : keepers_) keeper.arrived(server.id);
     }
     if (server.number < keepers_.size() && founded_[server.number] == 0) found(server.number, server);
-    if (reply.leaving() && !server.leaving) server.leaving = server.answered;
+    if (reply.leaving() && !server.leaving) {
+      server.leaving = server.answered;
+      note_end(server, "leaves");
+    }
     server.generations.clear();
     for (const store::ShardState& state : reply.shards()) {
       const size_t s = state.shard() - 1;
@@ -286,21 +295,32 @@ class StoreChains::Impl {
       if (!server.joined) return fail(error);
       return forget(server, error.what());
     }
-    if (silent && server.id != 0 && !server.given_up) {
-      server.given_up = true;
-      for (ChainKeeper& keeper : keepers_) keeper.given_up(server.id);
-    }
+    if (silent && server.id != 0)
+      lose(server, fmt::format("it has not answered for {:.1f} s",
+                               std::chrono::duration<double>(Clock::now() - server.answered).count()));
     const bool needed = std::ranges::any_of(
         keepers_, [&](const ChainKeeper& keeper) { return has_copy(keeper.chain(), server.id); });
     if (server.joined && !needed && Clock::now() - server.answered > kForgotten)
       forget(server, reason_of(status));
   }
 
+  /// What the server's process had is no copy any more.
+  void lose(Server& server, const std::string& why) {
+    if (std::exchange(server.given_up, true)) return;
+    for (ChainKeeper& keeper : keepers_) keeper.given_up(server.id);
+    if (!server.leaving) note_end(server, "is lost: " + why);
+  }
+
+  void note_end(const Server& server, const std::string& how) {
+    notes_.push_back(fmt::format("the parameter server {} {}", server.address, how));
+    said_complete_ = false;
+  }
+
   /// A server that has joined is one no more.
   void forget(Server& server, const std::string& why) {
     server.forgotten = true;
     joined_changed_ = true;
-    notes_.push_back(fmt::format("the parameter server {} is left out: {}", server.address, why));
+    note_end(server, "is left out: " + why);
     for (ChainKeeper& keeper : keepers_) keeper.given_up(server.id);
   }
 
@@ -359,19 +379,18 @@ class StoreChains::Impl {
       if (!actions.empty()) note(s);
       require_whole(s);
     }
+    if (!copying_ || !complete())
+      said_complete_ = false;
+    else if (!std::exchange(said_complete_, true))
+      notes_.push_back(fmt::format("all variables have {} copies", copies()));
   }
 
   /// What others are to know about a chain that has changed.
   void note(size_t s) {
     const StoreHead head = head_of(s);
     StoreHead& known = known_[s];
-    const bool complete = this->complete(keepers_[s]);
     if (known.generation != 0 && head.address != known.address)
       notes_.push_back(fmt::format("what parameter server {} holds is served by {} now", s, head.address));
-    if (complete && incomplete_.erase(s) > 0)
-      notes_.push_back(
-          fmt::format("what parameter server {} holds has {} copies", s, whole_copies(keepers_[s].chain())));
-    if (!complete && copying_ && head.generation != known.generation) incomplete_.insert(s);
     if (head.generation == known.generation) return;
     moves_.emplace_back(s, head);
     known = head;
@@ -380,11 +399,10 @@ class StoreChains::Impl {
   /// No copy is left if all servers that had a whole one were started again, and the one that was being
   /// filled does not say, when it is asked again, that it was.
   void require_whole(size_t s) {
-    const StoreChain& chain = keepers_[s].chain();
-    const size_t whole = whole_copies(chain);
-    for (size_t i = 0; i < whole; ++i)
-      if (server_of(chain.servers[i]) != nullptr) return void(missing_since_.erase(s));
-    if (whole > 0 && Clock::now() - missing_since_.emplace(s, Clock::now()).first->second > kLastWord)
+    const std::span<const StoreServerId> whole = this->whole(keepers_[s].chain());
+    if (std::ranges::any_of(whole, [this](StoreServerId id) { return server_of(id) != nullptr; }))
+      return void(missing_since_.erase(s));
+    if (!whole.empty() && Clock::now() - missing_since_.emplace(s, Clock::now()).first->second > kLastWord)
       fail(run_error("no copy of what parameter server {} held is left", s));
   }
 
@@ -426,7 +444,7 @@ class StoreChains::Impl {
   std::optional<Error> failure_;
   bool told_ = false;  ///< of failure_
   std::map<size_t, StoreHead> known_;
-  std::set<size_t> incomplete_;
+  bool said_complete_ = false;                         ///< after the last loss
   std::map<size_t, Clock::time_point> missing_since_;  ///< shards without a whole copy
   std::vector<std::pair<size_t, StoreHead>> moves_;
   std::vector<std::string> notes_;

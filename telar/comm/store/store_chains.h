@@ -34,10 +34,12 @@ struct StoreChainsOptions {
   /// The servers that have joined are these now, to be given to the next coordinator of the run as `joined`.
   /// From any thread; may be empty.
   std::function<void(const std::vector<std::string>& addresses)> joined_changed;
-  std::function<void()> failed;                 ///< failure() says why; from any thread
-  std::function<void(const std::string&)> say;  ///< of lost and new copies, from any thread; may be empty
-  double patience_seconds = 60;                 ///< for the servers at the start
-  std::stop_token stop;                         ///< ends all waits with an Error (run)
+  std::function<void()> failed;  ///< failure() says why; from any thread
+  /// Of servers that have joined, are lost or leave; of shards that another server serves; and once after each
+  /// loss, that all variables have their copies. From any thread; may be empty.
+  std::function<void(const std::string&)> say;
+  double patience_seconds = 60;  ///< for the servers at the start
+  std::stop_token stop;          ///< ends all waits with an Error (run)
 };
 
 /// The coordinator's side of the chains of servers (ChainKeeper). It asks each server five times a second for

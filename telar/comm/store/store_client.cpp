@@ -1,6 +1,8 @@
 #include "telar/comm/store/store_client.h"
 
 #include <mutex>
+#include <stop_token>
+#include <utility>
 
 #include "telar/comm/grpc_security.h"
 #include "telar/comm/store/store.grpc.pb.h"
@@ -38,6 +40,7 @@ class StoreClient::Impl {
     if (head.address != options_.address) {
       channel_ = channel_to(head.address);
       stub_ = store::ParameterStore::NewStub(channel_);
+      std::exchange(left_, std::stop_source()).request_stop();
     }
     options_.address = head.address;
     options_.generation = head.generation;
@@ -107,6 +110,11 @@ class StoreClient::Impl {
     return stub_;
   }
 
+  std::stop_token left() {
+    const std::lock_guard lock(head_mutex_);
+    return left_.get_token();
+  }
+
   StoreLink& link() {
     const std::lock_guard lock(head_mutex_);
     if (!link_) link_ = std::make_unique<StoreLink>(options_, who_, channel_, memory_);
@@ -137,7 +145,9 @@ class StoreClient::Impl {
         introduce(context, options_.security);
         if (options_.shard != 0) context.AddMetadata(kShardKey, std::to_string(options_.shard));
         context.set_deadline(std::chrono::system_clock::now() + kCallDeadline);
-        const std::stop_callback cancel(options_.stop, [&] { context.TryCancel(); });
+        const auto cancel = [&] { context.TryCancel(); };
+        const std::stop_callback at_stop(options_.stop, cancel);
+        const std::stop_callback at_move(left(), cancel);
         status = once(context);
       }
       if (status.ok()) return;
@@ -173,6 +183,7 @@ class StoreClient::Impl {
   std::mutex head_mutex_;  ///< guards the address and the generation, and the members up to link_
   std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<store::ParameterStore::Stub> stub_;
+  std::stop_source left_;  ///< ends the calls to the present head, which may be stopped
   std::unique_ptr<StoreLink> link_;
   std::optional<StoreLayout> layout_;
   std::vector<std::string> slots_;
