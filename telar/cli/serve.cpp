@@ -59,11 +59,14 @@ std::string listen_address(const ServeArguments& arguments) {
 
 /// Others must reach a server that joins under the address that it tells the coordinator.
 void require_host(const ServeArguments& arguments) {
-  const std::string host = Address::parse(arguments.listen).host;
-  if (!arguments.join.empty() && (host == "0.0.0.0" || host == "::"))
+  if (arguments.join.empty()) return;
+  const std::string listen = listen_address(arguments);
+  const Address address = Address::parse(listen);
+  if (address.host == "0.0.0.0" || address.host == "::" ||
+      (address.loopback() && !Address::parse(arguments.join).loopback()))
     throw user_error(
         "--listen {}: a server that joins a run tells the coordinator its address, so --listen names its host, as in --listen {}:{}",
-        arguments.listen, host_name(), Address::parse(arguments.listen).port);
+        listen, host_name(), address.port);
 }
 
 /// Whether a coordinator asks for the server's state, five times a second.

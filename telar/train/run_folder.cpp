@@ -97,7 +97,7 @@ bool is_resumable(const fs::path& path) {
 void refuse_links(const fs::path& run) {
   for (const char* name :
        {"job.yaml", "samples.json", "data.json", "metrics.jsonl", "offsets.jsonl", "summary.json",
-        "trace.json", "run_id", "leader", "checkpoints", "logs", "servers", "by_messages"}) {
+        "trace.json", "run_id", "leader", "joined_servers", "checkpoints", "logs", "servers", "by_messages"}) {
     refuse_link(run / name);
   }
   std::error_code error;

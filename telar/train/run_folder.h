@@ -24,6 +24,7 @@ namespace telar {
 ///   checkpoints/     telar/train/checkpoint.h
 ///   summary.json     written at the end
 ///   leader           with strategy.min_workers: which run it is, and the process that writes it
+///   joined_servers   with copies: the addresses of parameter servers that have joined
 class RunFolder {
  public:
   /// The folder for a new run: output.folder, which must be empty (except logs/ of a run that failed to

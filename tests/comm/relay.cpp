@@ -74,6 +74,7 @@ class Relay::Impl {
     pairs_.clear();
   }
   void stall(bool stalled) { stalled_ = stalled; }
+  void shut(bool shut) { shut_ = shut; }
   void damage_next(bool to_server) { ways_[to_server ? 0 : 1].damage = true; }
   uint64_t passed(bool to_server) const { return ways_[to_server ? 0 : 1].passed; }
 
@@ -93,7 +94,7 @@ class Relay::Impl {
       pollfd wait{listener_, POLLIN, 0};
       if (poll(&wait, 1, 1) > 0) {
         const int from = accept(listener_, nullptr, nullptr);
-        const int to = connect_to(to_);
+        const int to = shut_ ? -1 : connect_to(to_);
         if (to < 0) {
           close(from);
         } else {
@@ -130,6 +131,7 @@ class Relay::Impl {
   uint16_t port_ = 0;
   std::atomic<bool> end_{false};
   std::atomic<bool> stalled_{false};
+  std::atomic<bool> shut_{false};
   std::array<Way, 2> ways_;  // to the server, to the client
   std::mutex mutex_;
   std::list<Pair> pairs_;
@@ -141,6 +143,7 @@ Relay::~Relay() = default;
 std::string Relay::address() const { return Address{.host = "127.0.0.1", .port = impl_->port()}.text(); }
 void Relay::cut() { impl_->cut(); }
 void Relay::stall(bool stalled) { impl_->stall(stalled); }
+void Relay::shut(bool shut) { impl_->shut(shut); }
 void Relay::damage_next(bool to_server) { impl_->damage_next(to_server); }
 uint64_t Relay::passed(bool to_server) const { return impl_->passed(to_server); }
 

@@ -19,6 +19,8 @@ class Relay {
   void cut();
   /// While stalled, connections stay open but pass no data, as with a stopped process or a lost host.
   void stall(bool stalled);
+  /// While shut, it refuses new connections.
+  void shut(bool shut);
   /// Changes one bit of the next large piece of data on its way to the server, or to the client.
   void damage_next(bool to_server);
   /// Bytes that have passed to the server, or to the client.

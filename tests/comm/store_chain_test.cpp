@@ -476,5 +476,18 @@ TEST(StoreChain, AServerThatHasMissedAnOrderGetsACopy) {
       << "its last update is the first one";
 }
 
+TEST(StoreChain, APushWaitsForOneWhoJoinsOnlyWhenItHasAskedForTheBlock) {
+  ChainedBlock head(1);
+  head.begin();
+  head.configure({.generation = 1, .servers = {1}});
+  head.configure({.generation = 2, .servers = {1, 2}, .joins_since = 2});
+  head.take_actions();
+  head.push(2, 7, 0, 64, 1);
+  bool answered = false;
+  for (const ChainedBlock::Action& action : head.take_actions())
+    answered |= std::holds_alternative<ChainedBlock::Answer>(action);
+  EXPECT_TRUE(answered) << "it would wait until the copies of all blocks before it have gone";
+}
+
 }  // namespace
 }  // namespace telar::test

@@ -24,6 +24,10 @@ class StoreCopies : public StoreTest {
     }
   }
 
+  void TearDown() override {
+    if (HasFailure()) ADD_FAILURE() << "what was said:\n" << chain_log_.all() << "\n" << log_.all();
+  }
+
   /// Returns its number.
   size_t join_another() {
     servers_.push_back(patient("127.0.0.1:0"));
@@ -38,6 +42,14 @@ class StoreCopies : public StoreTest {
     options.round_seconds = 20;
     options.shared_memory = servers_share_;
     return std::make_unique<StoreServer>(options);
+  }
+
+  std::unique_ptr<StoreServer> of_another_job(const std::string& listen) {
+    std::unique_ptr<StoreServer> server = serve(listen);
+    StoreClientOptions options = client_options(*server, 1);
+    options.job = "another job";
+    StoreClient(options).create(layout_of(64), "plain");
+    return server;
   }
 
   StoreChainsOptions chains_options() {
@@ -367,21 +379,6 @@ TEST_F(StoreCopies, AServerJoinsOnceUnderOneAddress) {
   EXPECT_EQ(chains_->failure(), std::nullopt);
 }
 
-TEST_F(StoreCopies, AServerOfAnotherJobCannotJoin) {
-  begin();
-  const std::unique_ptr<StoreServer> other = serve();
-  const std::unique_ptr<StoreClient> of_another_job = [&] {
-    StoreClientOptions options = client_options(*other, 1);
-    options.job = "another job";
-    return std::make_unique<StoreClient>(options);
-  }();
-  of_another_job->create(layout_of(64), "plain");
-  chains_->join(other->address());
-  EXPECT_TRUE(chain_log_.hears("the parameter server " + other->address() + " is left out"));
-  EXPECT_TRUE(push(client(0, 1), 1).finite);
-  EXPECT_EQ(chains_->failure(), std::nullopt);
-}
-
 TEST_F(StoreCopies, AServerLeavesWhenAnotherHasWhatItHas) {
   begin();
   StoreClient& worker = client(0, 1);
@@ -508,6 +505,85 @@ TEST_F(StoreCopies, APushWithoutANumberIsRefused) {
   fill(worker, -1);
   worker.start(whole(worker));
   EXPECT_TRUE(log_.hears("a push without a number"));
+}
+
+TEST_F(StoreCopies, AnAddressThatIsRefusedIsNotKept) {
+  begin();
+  test::expect_error([&] { chains_->join("node9:7001"); }, {"is not safe"});
+  const size_t joined = join_another();
+  EXPECT_TRUE(log_.hears(addresses_[joined] + " holds a copy of shard"));
+  chains_.reset();
+  clients_.clear();
+  EXPECT_EQ(joined_, (std::vector<std::string>{addresses_[joined]}));
+  EXPECT_NO_THROW(begin());
+}
+
+/// As JoiningServer asks.
+TEST_F(StoreCopies, AServerOfAnotherJobHearsWhyItCannotJoin) {
+  begin();
+  const std::unique_ptr<StoreServer> other = of_another_job("127.0.0.1:0");
+  chains_->join(other->address());
+  EXPECT_TRUE(chain_log_.hears(other->address() + " is left out"));
+  test::expect_error([&] { chains_->join(other->address()); }, {"holds the parameters of another job"});
+  EXPECT_EQ(count("is left out"), 1);
+}
+
+TEST_F(StoreCopies, AServerThatCannotReachTheOthersStopsNobody) {
+  test::Relay relay(addresses_[0]);
+  addresses_[0] = relay.address();
+  begin();
+  StoreClient& worker = client(1, 1);  // of the shard whose second copy moves
+  EXPECT_TRUE(push(worker, 1).finite);
+  relay.shut(true);  // for new connections
+  const size_t joined = join_another();
+  EXPECT_TRUE(chain_log_.hears(addresses_[joined] + " is left out: it cannot connect to another"));
+  EXPECT_TRUE(push(worker, 2).finite);
+  EXPECT_EQ(chains_->failure(), std::nullopt);
+  test::expect_error([&] { chains_->join(addresses_[joined]); }, {addresses_[joined], "cannot connect to"});
+}
+
+TEST_F(StoreCopies, AnotherServerInThePlaceOfALostOneCostsNothing) {
+  begin();
+  EXPECT_TRUE(push(client(0, 1), 1).finite);
+  kill(1);
+  servers_[1] = of_another_job(addresses_[1]);
+  EXPECT_TRUE(chain_log_.hears("is lost"));
+  EXPECT_TRUE(chain_log_.hears("holds the parameters of another job")) << "once";
+  EXPECT_EQ(chains_->failure(), std::nullopt);
+  EXPECT_TRUE(push(client(0, 2), 2).finite);
+}
+
+/// Its arenas may be large.
+TEST_F(StoreCopies, AServerThatTakesLongToMakeACopyKeepsItsOthers) {
+  std::atomic<bool> slow{false};
+  std::atomic<int> made{0};
+  StoreServerOptions options = server_options("127.0.0.1:0", "");
+  options.make_update = [&](const std::string&, const StoreLayout&) -> std::unique_ptr<StoreUpdate> {
+    if (slow) std::this_thread::sleep_for(std::chrono::seconds(3));
+    ++made;
+    return std::make_unique<PlainUpdate>();
+  };
+  begin();
+  servers_.push_back(std::make_unique<StoreServer>(options));
+  addresses_.push_back(servers_.back()->address());
+  chains_->join(addresses_.back());
+  wait_until([&] { return even() && copies_on(2) == 1; }, "a copy");
+  const int before = made;
+  slow = true;
+  kill(0);  // its copies go to 1 and 2
+  wait_until([&] { return copies_on(2) == 2; }, "a second copy");
+  EXPECT_EQ(made, before + 1);
+  EXPECT_EQ(count(addresses_[2] + " is lost"), 0);
+  EXPECT_EQ(chains_->failure(), std::nullopt);
+  chains_.reset();
+}
+
+TEST_F(StoreCopies, ARunWhoseServersDoNotComeBackEnds) {
+  begin();
+  kill(0);
+  kill(1);
+  wait_until([&] { return chains_->failure().has_value(); }, "an end");
+  EXPECT_TRUE(test::says(chains_->failure()->what(), "no parameter server with a copy of what server"));
 }
 
 std::vector<std::byte> damaged_state(const std::vector<std::byte>& bytes, size_t at) {

@@ -21,7 +21,7 @@ void ChainedBlock::configure(const StoreChain& chain) {
     if (!in || (is_tail() && chain.joins_since > before)) forget();
     reordered_ = whole_ && place() > 0 && (reordered_ || chain.ordered_since > before);
     if (!serves()) refuse_waiting();
-    if (!awaits_copy() && is_tail()) hold(sequence_);
+    if (!awaits_copy() && is_last()) hold(sequence_);
     for (const ChainMessage& message : std::exchange(early_, {})) receive(message);
   }
   actions_.emplace_back(Report{.generation = chain_.generation, .whole = whole_});
@@ -59,7 +59,13 @@ void ChainedBlock::push(int64_t generation, Ticket ticket, size_t begin, size_t 
     ++waiting_.back().sequence;
     apply({.sequence = sequence_ + 1, .begin = begin, .end = end, .work = work});
   }
-  hold(is_tail() ? sequence_ : held_);
+  hold(is_last() ? sequence_ : held_);
+}
+
+/// Whether all who have a copy of the block have this server's updates. So it is before one that joins asks for
+/// its copy, which will have them. In a later generation, that one may have its copy already.
+bool ChainedBlock::is_last() const {
+  return is_tail() || (place() + 2 == chain_.servers.size() && chain_.joins_since == chain_.generation && !sending_);
 }
 
 size_t ChainedBlock::place() const {
@@ -136,7 +142,7 @@ void ChainedBlock::take(const ChainUpdate& update) {
   if (awaits_copy() || update.sequence != sequence_ + 1)
     throw user_error("update {} of a block came after update {}", update.sequence, sequence_);
   apply(update);
-  if (is_tail()) hold(sequence_);
+  if (is_last()) hold(sequence_);
 }
 
 }  // namespace telar

@@ -147,6 +147,7 @@ class ChainedBlock {
   /// Of this server in the chain; the chain's length if it is in none.
   size_t place() const;
   bool is_tail() const { return place() + 1 == chain_.servers.size(); }
+  bool is_last() const;
   void send(StoreServerId to, decltype(ChainMessage::body) body);
   void forget();
   void refuse_waiting();

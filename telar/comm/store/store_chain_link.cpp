@@ -31,7 +31,8 @@ void receive(Stream& stream, StoreBlocks& blocks, int64_t generation,
                                                             (header.end - header.begin) * sizeof(float))});
     }
     const StoreAccount::Entry in_hand(blocks.account(), received.bytes);
-    if (header.kind == FrameKind::hello) queue->wait_for_room();
+    // A hello of a connection that has ended would take the place of the next one's.
+    if (header.kind == FrameKind::hello && !queue->wait_for_room()) return;
     blocks.receive(received.frame, generation, queue, scratch.as<float>());
     message.Clear();
   }

@@ -39,6 +39,9 @@ class ChainLink {
   ChainLink(const ChainLink&) = delete;
   ChainLink& operator=(const ChainLink&) = delete;
 
+  /// Whether there is a connection now, even if the predecessor refuses this server's stream.
+  bool connected() const { return channel_->GetState(false) == GRPC_CHANNEL_READY; }
+
  private:
   void connect_for_ever();
   grpc::Status serve(grpc::ClientContext& context);

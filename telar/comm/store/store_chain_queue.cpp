@@ -55,9 +55,10 @@ void ChainQueue::send(SharedFrame frame) {
   changed_.notify_all();
 }
 
-void ChainQueue::wait_for_room() {
+bool ChainQueue::wait_for_room() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return closed_ || bytes_ < kMostQueued; });
+  return !closed_;
 }
 
 void ChainQueue::close() {

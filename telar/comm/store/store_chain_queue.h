@@ -30,8 +30,8 @@ class ChainQueue final : public ChainSink {
   std::shared_ptr<const std::byte> keep(std::span<const std::byte> values) override {
     return memory_ ? memory_->keep(values) : nullptr;
   }
-  /// Waits while many bytes are to be written.
-  void wait_for_room();
+  /// Waits while many bytes are to be written. Returns false if nothing is written any more.
+  bool wait_for_room();
   /// Nothing is written afterwards.
   void close();
 

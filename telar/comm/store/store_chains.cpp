@@ -32,6 +32,10 @@ constexpr auto kSilence = 1400ms;
 constexpr auto kLastWord = 1000ms;
 /// Until a server that has joined is asked no more. It asks itself to join when it is not asked.
 constexpr auto kForgotten = 60s;
+/// A server that answers, but cannot connect to the one before it in a chain for so long, is left out.
+constexpr auto kUnlinked = 5s;
+/// Before one that was left out so, or that has refused, may have copies again.
+constexpr auto kBarred = 60s;
 /// At the start, for a server in whose place one that has joined can hold a shard.
 constexpr auto kFirstWord = 5s;
 constexpr auto kChainTick = 50ms;
@@ -48,8 +52,13 @@ class StoreChains::Impl {
     {
       const std::lock_guard lock(mutex_);
       for (const std::string& address : options_.addresses) add(address, false);
-      for (const std::string& address : options_.joined)
-        if (!known(address)) add(address, true);
+      for (const std::string& address : options_.joined) {
+        try {
+          if (!known(address)) add(address, true);
+        } catch (const Error& error) {
+          notes_.push_back(fmt::format("the parameter server {} is left out: {}", address, error.what()));
+        }
+      }
     }
     const Clock::time_point begin = Clock::now();
     wait([this, begin] {
@@ -57,12 +66,20 @@ class StoreChains::Impl {
       for (size_t s = 0; s < keepers_.size(); ++s)
         if (founded_[s] == 0 || !knows(keepers_[s].chain().servers.front(), s)) return false;
       return true;
-    });
+    }, [] { return false; });
   }
 
   void join(const std::string& address) {
     const std::lock_guard lock(mutex_);
     if (known(address)) return;
+    const auto is_far = [](const std::string& server) { return !Address::parse(server).loopback(); };
+    if (!is_far(address) && std::ranges::any_of(options_.addresses, is_far))
+      throw user_error(
+          "{} is its host's name for itself, which the other hosts of the run cannot reach: name it with --listen as they do",
+          address);
+    for (const Server& server : servers_)
+      if (server.address == address && server.refusal && Clock::now() - server.answered < kBarred)
+        throw Error(*server.refusal);
     add(address, true);
     joined_changed_ = true;
   }
@@ -74,7 +91,7 @@ class StoreChains::Impl {
       carry_out();
     }
     tell();
-    wait([this] { return complete(); });
+    wait([this] { return complete(); }, [this] { return all_answer(); });
   }
 
   std::vector<StoreHead> heads() const {
@@ -98,6 +115,9 @@ class StoreChains::Impl {
     std::unique_ptr<store::ParameterStore::Stub> stub = {};
     StoreServerId id = 0;  ///< 0: it has never answered
     bool given_up = false;
+    std::optional<Clock::time_point> unlinked = {};   ///< since when it cannot follow another one
+    std::optional<Clock::time_point> barred = {};     ///< until when it has no copies
+    std::optional<Error> refusal = {};                ///< the last one, since it has answered
     std::optional<Clock::time_point> leaving = {};  ///< since when it has asked to be left out
     std::map<size_t, int64_t> generations = {};     ///< of the shards that it has, as it has said
     bool news = false;                              ///< there is something to tell it
@@ -112,9 +132,10 @@ class StoreChains::Impl {
   }
 
   void add(const std::string& address, bool joined) {
+    const auto channel = secure_channel(address, options_.security, kLargestWord);  // or an Error
     Server& server =
         servers_.emplace_back(Server{.address = address, .number = servers_.size(), .joined = joined});
-    server.stub = store::ParameterStore::NewStub(secure_channel(address, options_.security, kLargestWord));
+    server.stub = store::ParameterStore::NewStub(channel);
     threads_.emplace_back([this, &server](const std::stop_token& over) { ask_for_ever(server, over); });
   }
 
@@ -155,11 +176,20 @@ class StoreChains::Impl {
     return {.address = address_of_.at(chain.servers.front()), .generation = chain.generation};
   }
 
-  template <typename Condition>
-  void wait(const Condition& condition) {
-    const auto end = Clock::now() + std::chrono::duration<double>(options_.patience_seconds);
+  /// Of the options.
+  bool all_answer() const {
+    return std::ranges::all_of(
+        servers_, [](const Server& server) { return server.joined || (server.failures == 0 && !server.unlinked); });
+  }
+
+  /// No patience is lost while `advances`.
+  template <typename Condition, typename Advances>
+  void wait(const Condition& condition, const Advances& advances) {
+    const std::chrono::duration<double> patience(options_.patience_seconds);
+    auto end = Clock::now() + patience;
     std::unique_lock lock(mutex_);
     while (!condition()) {
+      if (advances()) end = Clock::now() + patience;
       if (failure_) throw Error(*failure_);
       if (options_.stop.stop_requested())
         throw run_error("The parameter servers were not waited for: the run is being stopped");
@@ -247,6 +277,7 @@ class StoreChains::Impl {
   void answered(Server& server, const store::ConfigureReply& reply, Clock::time_point asked) {
     server.failures = 0;
     server.answered = Clock::now();
+    server.refusal.reset();
     const bool another = reply.id() != server.id;
     if (Server* const same = another ? server_of(reply.id()) : nullptr; same != nullptr) {
       if (!server.joined && !same->joined)
@@ -255,10 +286,13 @@ class StoreChains::Impl {
       forget(server.joined ? server : *same, "it has another address here");
       if (server.forgotten) return;
     }
-    if (another || server.given_up) {
+    if (another) server.barred.reset();
+    if (server.barred && Clock::now() > *server.barred) server.barred.reset();
+    if (another || (server.given_up && !server.barred)) {
       if (another && server.id != 0) lose(server, "it was started again");
       server.id = reply.id();
       server.given_up = false;
+      server.unlinked.reset();
       server.leaving.reset();
       address_of_[server.id] = server.address;
       notes_.push_back(fmt::format("the parameter server {} has joined", server.address));
@@ -270,6 +304,7 @@ class StoreChains::Impl {
       note_end(server, "leaves");
     }
     server.generations.clear();
+    bool linked = true;
     for (const store::ShardState& state : reply.shards()) {
       const size_t s = state.shard() - 1;
       if (state.shard() < 1 || s >= keepers_.size()) continue;
@@ -278,12 +313,26 @@ class StoreChains::Impl {
             "another coordinator of this run has taken the parameter server {} over (or the clock of this machine was set back)",
             server.address));
       server.generations[s] = state.generation();
+      linked &= !state.unlinked() || state.generation() != keepers_[s].chain().generation;
       keepers_[s].reported(server.id, {.generation = state.generation(), .whole = state.whole()});
       if (!state.whole() || state.generation() != keepers_[s].chain().generation) continue;
       // Who leaves may do so now: this one is there, and has everything.
       for (const Server& other : servers_)
         if (&other != &server && other.leaving && asked > *other.leaving) keepers_[s].given_up(other.id);
     }
+    follows(server, linked);
+  }
+
+  /// All pushes to a shard would wait for a server that answers here, but cannot reach the one before it.
+  void follows(Server& server, bool linked) {
+    if (linked) return server.unlinked.reset();
+    if (!server.unlinked) server.unlinked = Clock::now();
+    if (server.given_up || Clock::now() - *server.unlinked < kUnlinked) return;
+    const std::string why = "it cannot connect to another parameter server, whose updates it is to follow";
+    server.barred = Clock::now() + kBarred;
+    if (!server.joined) return lose(server, why);
+    server.refusal = user_error("The parameter server {} is left out: {}", server.address, why);
+    forget(server, why);
   }
 
   void failed(Server& server, const grpc::Status& status) {
@@ -292,8 +341,11 @@ class StoreChains::Impl {
     const bool silent = server.failures > 1 && Clock::now() - server.answered >= kSilence;
     if (is_refusal(status)) {
       const Error error = error_of(status, "The parameter server " + server.address);
-      if (!server.joined) return fail(error);
-      return forget(server, error.what());
+      if (!server.joined && !copying_) return fail(error);
+      // Later, another one may have taken the place of one that was lost: the run goes on without it.
+      if (!server.refusal) notes_.push_back(error.what());
+      server.refusal = error;
+      if (server.joined) return forget(server, error.what());
     }
     if (silent && server.id != 0)
       lose(server, fmt::format("it has not answered for {:.1f} s",
@@ -347,7 +399,7 @@ class StoreChains::Impl {
   }
 
   static bool takes_copies(const Server& server) {
-    return server.id != 0 && !server.given_up && !server.forgotten && !server.leaving;
+    return server.id != 0 && !server.given_up && !server.forgotten && !server.leaving && !server.barred;
   }
 
   /// Spreads the copies over the servers that are there.
@@ -397,13 +449,22 @@ class StoreChains::Impl {
   }
 
   /// No copy is left if all servers that had a whole one were started again, and the one that was being
-  /// filled does not say, when it is asked again, that it was.
+  /// filled does not say, when it is asked again, that it was; or if all are silent for good.
   void require_whole(size_t s) {
     const std::span<const StoreServerId> whole = this->whole(keepers_[s].chain());
-    if (std::ranges::any_of(whole, [this](StoreServerId id) { return server_of(id) != nullptr; }))
-      return void(missing_since_.erase(s));
-    if (!whole.empty() && Clock::now() - missing_since_.emplace(s, Clock::now()).first->second > kLastWord)
-      fail(run_error("no copy of what parameter server {} held is left", s));
+    bool exist = false;
+    bool answer = whole.empty();
+    for (const StoreServerId id : whole) {
+      const Server* const server = server_of(id);
+      exist |= server != nullptr;
+      answer |= server != nullptr && !server->given_up;
+    }
+    if (answer) return void(missing_since_.erase(s));
+    const std::chrono::duration<double> since = Clock::now() - missing_since_.emplace(s, Clock::now()).first->second;
+    if (!exist && since > kLastWord) fail(run_error("no copy of what parameter server {} held is left", s));
+    if (since.count() > options_.patience_seconds)
+      fail(run_error("no parameter server with a copy of what server {} held has answered for {:.0f} s", s,
+                     since.count()));
   }
 
   /// Calls others without the lock. One at a time, so that the last word is the last decision.

@@ -38,7 +38,7 @@ struct StoreChainsOptions {
   /// Of servers that have joined, are lost or leave; of shards that another server serves; and once after each
   /// loss, that all variables have their copies. From any thread; may be empty.
   std::function<void(const std::string&)> say;
-  double patience_seconds = 60;  ///< for the servers at the start
+  double patience_seconds = 60;  ///< for the servers at the start, and for silent ones that have the only copies
   std::stop_token stop;          ///< ends all waits with an Error (run)
 };
 
@@ -48,7 +48,8 @@ struct StoreChainsOptions {
 /// server has come back or joined, the copies are spread again (next_placements).
 ///
 /// A server that has joined is forgotten when it has not answered for a minute, and at once when it refuses
-/// or is one that has another address here; it may join again.
+/// or is one that has another address here; it may join again, a minute after a refusal. A server that answers
+/// here, but cannot connect to its predecessor for 5 s, is left out for a minute.
 ///
 /// The chains of a coordinator are new ones, because it writes the state with which the training begins, or
 /// is resumed. Their generations begin above those of earlier coordinators, whose servers they are no longer.
@@ -66,7 +67,8 @@ class StoreChains {
   /// After the shards are written: copies them, and waits until all copies are there. Throws like the
   /// constructor.
   void copy();
-  /// A server has joined, maybe not for the first time. From any thread; does not wait.
+  /// A server has joined, maybe not for the first time. From any thread; does not wait. Throws Error (user) if
+  /// it cannot be one of these, or has refused less than a minute ago.
   void join(const std::string& address);
   /// Why the training cannot go on: no copy of a shard is left, or another coordinator has taken the servers.
   /// Empty: it can.

@@ -57,6 +57,7 @@ class Placement {
   /// The head of a shard can move to any of its servers. On the shortest way of such moves from a server with
   /// too many heads to one with too few, the last move is made.
   std::optional<size_t> even_heads() {
+    if (std::ranges::max(heads_) < std::ranges::min(heads_) + 2) return std::nullopt;
     for (size_t from = 0; from < servers_.size(); ++from) {
       std::vector<bool> reached(servers_.size());
       reached[from] = true;

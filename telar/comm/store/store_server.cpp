@@ -73,6 +73,10 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
 
   ~Impl() override {
     held_.end();
+    {
+      const std::lock_guard configuring(configuring_);
+      ending_ = true;
+    }
     for (const auto& [number, shard] : shards_) shard->end();
     server_->shutdown();
     server_->wait();
@@ -211,7 +215,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     if (grpc::Status status = check_job(*context, request->job(), held_); !status.ok()) return status;
     reply->set_id(start_);
     try {
-      for (const store::Chain& chain : request->chains()) configure(*request, chain);
+      configure_all(*request);
       const std::lock_guard lock(mutex_);
       for (const auto& [number, shard] : shards_) {
         shard->held().require_job(request->job());
@@ -220,14 +224,26 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
         of_shard.set_shard(static_cast<uint32_t>(number));
         of_shard.set_generation(state.generation);
         of_shard.set_whole(state.whole);
+        of_shard.set_unlinked(!state.linked);
       }
       configured_ = StoreClock::now();
       reply->set_leaving(leaving_);
       left_ = leaving_ && request->left();
     } catch (const Error& error) {
-      return refuse(*context, grpc::StatusCode::PERMISSION_DENIED, error.what());
+      return refuse(*context,
+                    error.kind() == Error::Kind::user ? grpc::StatusCode::PERMISSION_DENIED
+                                                      : grpc::StatusCode::UNAVAILABLE,
+                    error.what());
     }
     return grpc::Status::OK;
+  }
+
+  /// One call at a time. Making the arenas of a copy can take longer than the coordinator waits for an answer;
+  /// when it asks again, it hears what there is.
+  void configure_all(const store::ConfigureRequest& request) {
+    const std::unique_lock configuring(configuring_, std::try_to_lock);
+    if (!configuring || ending_) return;
+    for (const store::Chain& chain : request.chains()) configure(request, chain);
   }
 
   void configure(const store::ConfigureRequest& request, const store::Chain& message) {
@@ -268,8 +284,7 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     if (shard->configure(std::move(chain))) return;
     say(fmt::format("its copy of shard {} is on another server now", number - 1));
     const std::lock_guard lock(mutex_);
-    if (const auto held = shards_.find(number); held != shards_.end() && held->second == shard)
-      shards_.erase(held);
+    shards_.erase(number);
   }
 
   grpc::Status Describe(grpc::ServerContext* context, const store::DescribeRequest* request,
@@ -426,6 +441,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
   SecureServerBuilder builder_;
   const uint64_t start_ = random_id();
   StoreTenure tenure_;
+  std::mutex configuring_;  ///< held by who changes shards_; guards ending_
+  bool ending_ = false;
   std::mutex mutex_;  ///< guards the members up to server_
   std::map<uint64_t, std::shared_ptr<Peer>> peers_;
   std::map<uint64_t, std::shared_ptr<StoreShard>> shards_;

@@ -38,7 +38,9 @@ bool StoreShard::configure(ConfiguredChain chain) {
 
 StoreShard::State StoreShard::state() {
   const std::lock_guard lock(mutex_);
-  return {.generation = chain_.chain.generation, .whole = held_.blocks().whole()};
+  return {.generation = chain_.chain.generation,
+          .whole = held_.blocks().whole(),
+          .linked = !link_ || link_->connected()};
 }
 
 int64_t StoreShard::founded() {

@@ -34,6 +34,7 @@ class StoreShard {
   struct State {
     int64_t generation = 0;
     bool whole = false;
+    bool linked = true;  ///< the server before this one in the chain can be reached, or there is none
   };
   State state();
 
