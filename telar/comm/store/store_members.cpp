@@ -37,8 +37,13 @@ bool StoreMembers::given_up(uint32_t member, int64_t round, StoreClock::time_poi
   const std::lock_guard lock(mutex_);
   const auto now = StoreClock::now();
   const auto found = members_.find(member);
-  // The member may still be connecting: at the start, or after the server's restart.
-  if (found == members_.end()) return now - since >= patience_;
+  // The member may still be connecting: at the start, or after the server's restart. It is waited for once, not
+  // for each range of the round.
+  if (found == members_.end()) {
+    if (now - since < patience_) return false;
+    members_.emplace(member, Member{});
+    return true;
+  }
   Member& one = found->second;
   if (one.streams == 0 || one.silent || round < one.first_round) return true;
   // A member that the server keeps waiting is not silent. If members wait for each other in a circle, that
