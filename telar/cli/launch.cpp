@@ -51,6 +51,7 @@ struct LaunchArguments {
   std::string python;
   int cpus = -1;
   std::string output;
+  std::string storage;
   std::string summary;
   bool resume = false;
   bool quiet = false;
@@ -191,7 +192,7 @@ class LaunchedRun {
 
   /// Servers would write into another run's folder.
   void require_usable_folder() {
-    if (servers() > 0) RunFolder::require_usable(folder(), resume());
+    if (servers() > 0) RunFolder::require_usable(folder(), resume() || !job_.output.storage.empty());
   }
 
   LaunchCommand first(int processes, bool resume, const std::vector<std::string>& servers) {
@@ -374,6 +375,9 @@ void add_launch(Verb& program) {
   verb.option("--restarts", arguments->restarts, "How often a run that has failed is started again (3)")
       .between(0, 1000);
   verb.option("--output", arguments->output, "Run folder; without it, a new folder runs/NAME-N");
+  verb.option(
+      "--storage", arguments->storage,
+      "Where checkpoints are stored, too, and the run is resumed from if its host is lost: s3://BUCKET/FOLDER by rclone or aws, REMOTE:FOLDER of rclone, or an absolute path (output.storage)");
   verb.option("--summary", arguments->summary, "Write the result as JSON to this file");
   verb.flag("--resume", arguments->resume, "Resume from the run's newest checkpoint");
   add_security(verb, arguments->security);
@@ -384,9 +388,13 @@ void add_launch(Verb& program) {
       "  telar launch JOB --on ssh --hosts node1,node2 --certificates certs\n"
       "  telar launch JOB --on slurm --nodes 4 --certificates certs\n"
       "  telar launch JOB --on ray --certificates certs\n"
+      "  telar launch JOB --processes 4 --storage s3://bucket/run\n"
       "A process that is killed is replaced (strategy.min_workers), or the run continues from its checkpoint.\n"
       "Exit codes: those of telar train.");
-  verb.action([arguments] { return launch(*arguments); });
+  verb.action([arguments] {
+    if (!arguments->storage.empty()) arguments->overrides.push_back("output.storage=" + arguments->storage);
+    return launch(*arguments);
+  });
 }
 
 }  // namespace telar::cli

@@ -184,6 +184,7 @@ struct OutputJob {
   int64_t checkpoint_messages = 0;
   double checkpoint_minutes = 0;
   int64_t keep = 2;
+  std::string storage;           ///< where checkpoints are stored, too (RunStorage); empty: nowhere
   std::string after_checkpoint;  ///< a command of the shell; empty: none
   bool tensorboard = true;
   int64_t log_steps = 1;

@@ -226,6 +226,9 @@ std::vector<JobKey> output_keys() {
           "output.keep", [](auto& job) -> auto& { return job.output.keep; }, {.least = 1, .most = 1e9},
           "Number of checkpoints to keep, besides the best.")),
       without_result(job_key(
+          "output.storage", [](auto& job) -> auto& { return job.output.storage; }, {},
+          "Where each checkpoint is stored, too, so that the run outlives its host: `s3://BUCKET/FOLDER` (by the program rclone or aws), `REMOTE:FOLDER` with a remote of rclone, or the absolute path of a folder. A run that begins goes on from there if there is a newer checkpoint than in its folder ([Run it on your cluster](cluster.md#a-run-that-outlives-its-host)).")),
+      without_result(job_key(
           "output.after_checkpoint", [](auto& job) -> auto& { return job.output.after_checkpoint; }, {},
           "A command that the shell runs after each checkpoint, before older ones are removed, as to copy it elsewhere. `TELAR_CHECKPOINT` is the checkpoint's folder, and `TELAR_RUN` the run's. The training goes on meanwhile; the next checkpoint waits for it. If it fails, that is a warning.")),
       without_result(job_key(
