@@ -31,8 +31,8 @@ struct ChildStart {
 /// reaches only its parent. Returns its process id. Throws Error (run) if it cannot be started.
 int start_child(const ChildStart& what);
 
-/// Starts a process and waits until it has ended. Returns its status, as waitpid() gives it. Its group is killed
-/// when this process ends at once (StopRequest), or after `limit`. Throws Error.
+/// Starts a process and waits until it has ended. Returns its status, as waitpid() gives it. Its group is
+/// killed when this process ends at once (StopRequest), or after `limit`. Throws Error.
 int run_child(const ChildStart& what, std::optional<std::chrono::seconds> limit = {});
 
 /// Describes a status from waitpid(): "has ended with exit code 2", "was killed by signal 9".

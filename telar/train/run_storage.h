@@ -32,8 +32,8 @@ class RunStorage {
   /// newer than those of the folder, copies it there, and the best one, and says so. Throws Error.
   void bring(const RunFolder& folder, const std::function<void(const std::string&)>& say);
 
-  /// Stores a checkpoint of the run's folder, then removes older ones as the folder does (output.keep). Returns
-  /// why it is not stored: a sentence, of which it has warned; empty: it is stored.
+  /// Stores a checkpoint of the run's folder, then removes older ones as the folder does (output.keep).
+  /// Returns why it is not stored: a sentence, of which it has warned; empty: it is stored.
   std::string store(const std::filesystem::path& checkpoint, int64_t best_step);
   /// The same, unless look() has found one of the step.
   std::string store_missing(const std::filesystem::path& checkpoint, int64_t best_step);
