@@ -206,8 +206,8 @@ std::string RunStorage::store(const fs::path& checkpoint, int64_t best_step) {
   try {
     upload(checkpoint, name);
   } catch (const std::exception& error) {
-    const std::string why = fmt::format("{} is not stored ({} in a row): {}", checkpoint.filename().string(),
-                                        ++failures_, error.what());
+    std::string why = fmt::format("{} is not stored ({} in a row): {}", checkpoint.filename().string(),
+                                  ++failures_, error.what());
     warn_(why + "; the next checkpoint is tried again");
     return why;
   }
