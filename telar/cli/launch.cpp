@@ -18,7 +18,10 @@
 #include "telar/cli/verbs.h"
 #include "telar/comm/store/random_id.h"
 #include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+#include "telar/io/disk.h"
 #include "telar/launch/engines.h"
+#include "telar/launch/kubernetes.h"
 #include "telar/launch/supervisor.h"
 #include "telar/observe/process.h"
 #include "telar/train/job_reader.h"
@@ -50,7 +53,12 @@ struct LaunchArguments {
   std::string address;
   std::string python;
   int cpus = -1;
+  std::string image;
+  int gpus = -1;
+  std::string memory;
+  std::string render;
   std::string output;
+  std::string storage;
   std::string summary;
   bool resume = false;
   bool quiet = false;
@@ -82,8 +90,18 @@ Job job_of(const LaunchArguments& arguments) {
   if (run.on != "ssh" && (names_hosts || !arguments.ssh.empty()))
     throw user_error("--hosts, --host-file and --ssh are for --on ssh, not for --on {}", run.on);
   if (run.on != "slurm" && arguments.nodes > 0) throw user_error("--nodes is for --on slurm");
-  if (run.on != "ray" && (!arguments.address.empty() || !arguments.python.empty() || arguments.cpus >= 0))
-    throw user_error("--address, --python and --cpus are for --on ray, not for --on {}", run.on);
+  const bool kubernetes = run.on == "kubernetes";
+  if (run.on != "ray" && (!arguments.address.empty() || !arguments.python.empty()))
+    throw user_error("--address and --python are for --on ray, not for --on {}", run.on);
+  if (run.on != "ray" && !kubernetes && arguments.cpus >= 0)
+    throw user_error("--cpus is for --on ray and --on kubernetes, not for --on {}", run.on);
+  if (!kubernetes && (!arguments.image.empty() || !arguments.memory.empty() || arguments.gpus >= 0 ||
+                      !arguments.render.empty()))
+    throw user_error("--render, --image, --gpus and --memory are for --on kubernetes, not for --on {}",
+                     run.on);
+  if (kubernetes && arguments.render.empty())
+    throw user_error(
+        "--on kubernetes starts nothing itself: say with --render DIR where it writes the manifests, which kubectl applies");
   if (names_hosts) {
     run.hosts.clear();
     run.host_file = arguments.host_file;
@@ -95,6 +113,9 @@ Job job_of(const LaunchArguments& arguments) {
   if (!arguments.address.empty()) run.address = arguments.address;
   if (!arguments.python.empty()) run.python = arguments.python;
   if (arguments.cpus >= 0) run.cpus = arguments.cpus;
+  if (!arguments.image.empty()) run.image = arguments.image;
+  if (arguments.gpus >= 0) run.gpus = arguments.gpus;
+  if (!arguments.memory.empty()) run.memory = arguments.memory;
   if (arguments.processes > 0) run.processes = arguments.processes;
   if (arguments.restarts >= 0) run.restarts = arguments.restarts;
   if (arguments.nodes > 0) run.nodes = arguments.nodes;
@@ -103,20 +124,25 @@ Job job_of(const LaunchArguments& arguments) {
   return job;
 }
 
-std::unique_ptr<LaunchEngine> engine_of(const Job& job) {
+/// How many processes train; 0: one in each place.
+int64_t processes_of(const Job& job) {
   const LaunchJob& run = job.run;
   if (uses_servers(job) && run.processes > 0)
     throw user_error(
         "--processes (run.processes) is for strategies without parameter servers; with '{}', strategy.workers says how many workers there are",
         job.strategy.name);
+  if (uses_servers(job)) return all_workers_of(job.strategy);
+  if (run.processes == 0 && (run.on == "local" || run.on == "kubernetes"))
+    throw user_error("--on {}: say with --processes (run.processes) how many there will be", run.on);
+  return run.processes;
+}
+
+std::unique_ptr<LaunchEngine> engine_of(const Job& job) {
+  const LaunchJob& run = job.run;
+  const int64_t processes = processes_of(job);
   if (run.on == "slurm") return slurm_engine();
   if (run.on == "ray") return ray_engine(run.address, run.python, static_cast<int>(run.cpus));
-  if (run.on == "local") {
-    if (uses_servers(job)) return local_engine(static_cast<int>(all_workers_of(job.strategy)));
-    if (run.processes == 0)
-      throw user_error("--on local: say with --processes (run.processes) how many there will be");
-    return local_engine(static_cast<int>(run.processes));
-  }
+  if (run.on == "local") return local_engine(static_cast<int>(processes));
   if (run.hosts.empty() == run.host_file.empty())
     throw user_error(
         "--on ssh: name the hosts with --hosts node1,node2:4, or with --host-file FILE (run.hosts, run.host_file)");
@@ -191,7 +217,7 @@ class LaunchedRun {
 
   /// Servers would write into another run's folder.
   void require_usable_folder() {
-    if (servers() > 0) RunFolder::require_usable(folder(), resume());
+    if (servers() > 0) RunFolder::require_usable(folder(), resume() || !job_.output.storage.empty());
   }
 
   LaunchCommand first(int processes, bool resume, const std::vector<std::string>& servers) {
@@ -294,8 +320,53 @@ std::vector<std::string> own_command() {
                    std::strerror(errno));  // NOLINT(concurrency-mt-unsafe): one thread
 }
 
+/// A folder of manifests has no others: kubectl applies all that are in it.
+void write_manifests(const std::filesystem::path& folder, const KubernetesManifests& manifests) {
+  make_folder(folder);
+  std::vector<std::filesystem::path> earlier;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "common.yaml" && name != "first.yaml" && name != "workers.yaml" && name != "servers.yaml")
+      throw user_error("--render: {} has another file, {}; the manifests need a folder of their own",
+                       folder.string(), name);
+    earlier.push_back(entry.path());
+  }
+  for (const std::filesystem::path& file : earlier) std::filesystem::remove(file);
+  for (const auto& [name, text] : manifests.files) write_file(folder / name, text);
+}
+
+/// Writes what Kubernetes is to be given, and says what else it needs.
+int render(const LaunchArguments& arguments, const Job& job) {
+  const SecurityArguments& security = arguments.security;
+  if (!security.certificates.empty() || !security.token_file.empty() || security.insecure_network)
+    throw user_error(
+        "--on kubernetes: the pods take certificates and token from a Secret, not from this host");
+  const LaunchJob& run = job.run;
+  if (run.image.empty())
+    throw user_error("--on kubernetes: name with --image (run.image) the image that contains telar");
+  const int64_t processes = processes_of(job);
+  if (!uses_servers(job)) workers_of_process(job.strategy, static_cast<int>(processes));
+  const KubernetesManifests manifests = kubernetes_manifests(job, processes);
+  write_manifests(arguments.render, manifests);
+  if (arguments.quiet) return 0;
+  std::cout << fmt::format(
+      "the manifests are in {0}; they need the Secret {1}:\n"
+      "  scripts/certs certs {2}\n"
+      "  head -c 24 /dev/urandom | base64 > certs/token\n"
+      "  kubectl create secret generic {1} --from-file certs\n"
+      "  kubectl apply -f {0}\n"
+      "  kubectl logs -f job/{3}-first\n",
+      arguments.render, manifests.secret, fmt::join(manifests.certified, " "), manifests.name);
+  if (!manifests.credentials.empty())
+    std::cout << fmt::format(
+        "The variables for {} come from the Secret {}, as in --from-literal=AWS_ACCESS_KEY_ID=…\n",
+        job.output.storage, manifests.credentials);
+  return 0;
+}
+
 int launch(const LaunchArguments& arguments) {
   const Job job = job_of(arguments);
+  if (job.run.on == "kubernetes") return render(arguments, job);
   if (job.run.nodes > 0 && slurm_variable(job.run, "SLURM_JOB_ID").empty())
     become(slurm_submission(own_command(), static_cast<int>(job.run.nodes), job.run.partition));
   if (const std::string nodes = slurm_variable(job.run, "SLURM_JOB_NUM_NODES");
@@ -350,8 +421,8 @@ void add_launch(Verb& program) {
   add_overrides(verb, arguments->overrides);
   verb.option(
           "--on", arguments->on,
-          "local: this host; ssh: hosts that ssh reaches; slurm: the nodes of this allocation; ray: those of a cluster of Ray (local, or run.on of the job, which may have the other options of where it runs, too)")
-      .one_of({"local", "ssh", "slurm", "ray"});
+          "local: this host; ssh: hosts that ssh reaches; slurm: the nodes of this allocation; ray: those of a cluster of Ray; kubernetes: manifests for it (local, or run.on of the job, which may have the other options of where it runs, too)")
+      .one_of({"local", "ssh", "slurm", "ray", "kubernetes"});
   verb.option(
           "--processes", arguments->processes,
           "Processes of the run; without it, one on each place of the hosts or nodes, or for each task of Slurm")
@@ -367,13 +438,22 @@ void add_launch(Verb& program) {
   verb.option("--address", arguments->address,
               "The address of Ray's cluster; without it, that of this host (ray)");
   verb.option("--python", arguments->python, "A Python on this host that has Ray (python3)");
-  verb.option("--cpus", arguments->cpus, "Processors of each place; 0: each node is one place (0, ray)")
+  verb.option("--cpus", arguments->cpus,
+              "Processors of each place; 0: each node is one place (0, ray), or no limit (kubernetes)")
       .between(0, 4096);
+  verb.option("--render", arguments->render,
+              "The folder for the manifests, which kubectl applies (kubernetes)");
+  verb.option("--image", arguments->image, "The image that contains telar (kubernetes)");
+  verb.option("--gpus", arguments->gpus, "GPUs of each process that trains (0, kubernetes)").between(0, 64);
+  verb.option("--memory", arguments->memory, "Memory of each pod, as in 4Gi (no limit, kubernetes)");
   verb.option("--program", arguments->program,
               "The path of telar on the hosts; without it, that of this program");
   verb.option("--restarts", arguments->restarts, "How often a run that has failed is started again (3)")
       .between(0, 1000);
   verb.option("--output", arguments->output, "Run folder; without it, a new folder runs/NAME-N");
+  verb.option(
+      "--storage", arguments->storage,
+      "Where checkpoints are stored, too, and the run is resumed from if its host is lost: s3://BUCKET/FOLDER by rclone or aws, REMOTE:FOLDER of rclone, or an absolute path (output.storage)");
   verb.option("--summary", arguments->summary, "Write the result as JSON to this file");
   verb.flag("--resume", arguments->resume, "Resume from the run's newest checkpoint");
   add_security(verb, arguments->security);
@@ -384,9 +464,14 @@ void add_launch(Verb& program) {
       "  telar launch JOB --on ssh --hosts node1,node2 --certificates certs\n"
       "  telar launch JOB --on slurm --nodes 4 --certificates certs\n"
       "  telar launch JOB --on ray --certificates certs\n"
+      "  telar launch JOB --processes 4 --storage s3://bucket/run\n"
+      "  telar launch JOB --on kubernetes --processes 4 --image registry/telar:1 --render manifests\n"
       "A process that is killed is replaced (strategy.min_workers), or the run continues from its checkpoint.\n"
       "Exit codes: those of telar train.");
-  verb.action([arguments] { return launch(*arguments); });
+  verb.action([arguments] {
+    if (!arguments->storage.empty()) arguments->overrides.push_back("output.storage=" + arguments->storage);
+    return launch(*arguments);
+  });
 }
 
 }  // namespace telar::cli

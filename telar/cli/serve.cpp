@@ -31,7 +31,7 @@ constexpr StopRequest::Messages kStopsWithoutSnapshots = {
     "ending without a snapshot (--snapshots keeps them); a second Ctrl-C quits at once\n",
     "quitting at once\n"};
 
-/// For a copy of what this server holds. Kubernetes gives a pod 60 s (deploy/kubernetes/servers.yaml).
+/// For a copy of what this server holds. Kubernetes gives a pod 60 s (telar/launch/kubernetes.cpp).
 constexpr std::chrono::seconds kLeavesWithin{50};
 /// For the others of a supervised run to save a checkpoint, for which they need the servers.
 constexpr std::chrono::minutes kNeededFor{5};

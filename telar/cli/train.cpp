@@ -282,6 +282,7 @@ int train_folds(const Job& job, const TrainArguments& arguments, const Processes
     if (!arguments.quiet) std::cout << fmt::format("fold {} of {}", fold, job.data.folds) << std::endl;
     Job own = changed_job(job, "--fold", {fmt::format("data.fold={}", fold)});
     own.output.folder = folder.string();
+    if (!own.output.storage.empty()) own.output.storage += "/" + folder.filename().string();
     int code = 0;
     try {
       code = train(own, of_fold, false, nullptr);

@@ -40,16 +40,6 @@ std::vector<std::pair<std::string, std::vector<StateName>>> files_of(const Sessi
   if (auto own = session.states_of_workers(); !own.empty()) files.emplace_back(kWorkers, std::move(own));
   return files;
 }
-
-int64_t step_of(const fs::path& path) {
-  const std::string name = path.filename().string();
-  int64_t step = -1;
-  const char* end = name.data() + name.size();
-  if (!name.starts_with(kPrefix)) return -1;
-  const auto [stop, code] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  return code == std::errc() && stop == end ? step : -1;
-}
-
 /// The differences between the tensors of a file and those of the session, as texts.
 std::vector<std::string> mismatches(const SafetensorsFile& file, const Session& session, bool parameters) {
   std::vector<std::string> found;
@@ -147,7 +137,14 @@ fs::path checkpoint_path(const fs::path& folder, int64_t step) {
   return folder / fmt::format("{}{:08}", kPrefix, step);
 }
 
-bool is_checkpoint_name(const fs::path& path) { return step_of(path) >= 0; }
+int64_t step_of_checkpoint(const fs::path& path) {
+  const std::string name = path.filename().string();
+  int64_t step = -1;
+  const char* end = name.data() + name.size();
+  if (!name.starts_with(kPrefix)) return -1;
+  const auto [stop, code] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  return code == std::errc() && stop == end ? step : -1;
+}
 
 void write_checkpoint(const fs::path& path, const std::vector<CheckpointFile>& tensors,
                       const TrainingState& state, const ExtraFiles& extra, bool replaces) {
@@ -185,10 +182,11 @@ std::vector<fs::path> list_checkpoints(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (step_of(entry.path()) >= 0) found.push_back(entry.path());
+    if (step_of_checkpoint(entry.path()) >= 0) found.push_back(entry.path());
   }
-  std::sort(found.begin(), found.end(),
-            [](const fs::path& a, const fs::path& b) { return step_of(a) > step_of(b); });
+  std::sort(found.begin(), found.end(), [](const fs::path& a, const fs::path& b) {
+    return step_of_checkpoint(a) > step_of_checkpoint(b);
+  });
   return found;
 }
 
@@ -197,8 +195,8 @@ TrainingState verify_checkpoint(const fs::path& path) {
   const std::string text = read_checkpoint_text(path / kState);
   TrainingState state = training_state_from_json(text, source);
   const JsonFields fields(text, source);
-  if (is_checkpoint_name(path) && state.step != step_of(path))
-    throw fields.wrong("step", fmt::format("{}, as the name of its folder says", step_of(path)));
+  if (is_checkpoint_name(path) && state.step != step_of_checkpoint(path))
+    throw fields.wrong("step", fmt::format("{}, as the name of its folder says", step_of_checkpoint(path)));
   require_own_checksum(fields);
   const nlohmann::json& files = fields.value("files");
   if (!files.is_object()) throw fields.wrong("files", "an object with the length and checksum of each file");
@@ -279,7 +277,7 @@ std::vector<float> read_checkpoint_tensor(const fs::path& path, const StateName&
 std::vector<fs::path> set_aside_checkpoints_after(const fs::path& folder, int64_t step) {
   std::vector<fs::path> aside;
   for (const fs::path& path : list_checkpoints(folder)) {
-    if (step_of(path) <= step) break;
+    if (step_of_checkpoint(path) <= step) break;
     aside.emplace_back(path.string() + ".damaged");
     std::error_code error;
     fs::remove_all(aside.back(), error);
@@ -292,7 +290,7 @@ std::vector<fs::path> set_aside_checkpoints_after(const fs::path& folder, int64_
 void remove_old_checkpoints(const fs::path& folder, int64_t keep, int64_t best) {
   std::vector<fs::path> checkpoints = list_checkpoints(folder);
   for (size_t i = static_cast<size_t>(keep); i < checkpoints.size(); ++i) {
-    if (step_of(checkpoints[i]) == best) continue;
+    if (step_of_checkpoint(checkpoints[i]) == best) continue;
     // Renamed before it is removed: if the process is killed meanwhile, no incomplete checkpoint is left.
     const fs::path doomed = checkpoints[i].string() + ".tmp-0";
     std::error_code error;

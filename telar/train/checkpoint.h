@@ -24,8 +24,9 @@ using ExtraFiles = std::map<std::string, std::string>;
 /// "FOLDER/step-00001234".
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step);
 
-/// True for "…/step-00001234".
-bool is_checkpoint_name(const std::filesystem::path& path);
+/// The step of "…/step-00001234"; -1 for another name.
+int64_t step_of_checkpoint(const std::filesystem::path& path);
+inline bool is_checkpoint_name(const std::filesystem::path& path) { return step_of_checkpoint(path) >= 0; }
 
 /// A file of tensors of a checkpoint.
 struct CheckpointFile {

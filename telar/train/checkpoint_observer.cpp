@@ -1,8 +1,5 @@
 #include "telar/train/checkpoint_observer.h"
 
-#include <sys/wait.h>
-
-#include <cerrno>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -27,8 +24,7 @@ CheckpointObserver::CheckpointObserver(CheckpointWriting writing, const Session&
 fs::path CheckpointObserver::save(const TrainingState& state) {
   fs::path path = begin(state);
   finish_writing();
-  if (!writing_.after.empty() && !command_.valid() && done_ != path)
-    run_command();  // not by an earlier process
+  if (acts_after() && !command_.valid() && done_ != path) act_after();  // not by an earlier process
   finish_command();
   return path;
 }
@@ -57,7 +53,7 @@ fs::path CheckpointObserver::begin(const TrainingState& state) {
       std::async(std::launch::async, [this, path = path_, state, tensors = checkpoint_tensors(session_)] {
         // It replaces one of the same step, if a stop broke off the validation that ends its epoch.
         write_checkpoint(path, tensors, state, writing_.files, true);
-        if (writing_.after.empty()) remove_old(path, state.best_step);
+        if (!acts_after()) remove_old(path, state.best_step);
       });
   return path_;
 }
@@ -65,11 +61,22 @@ fs::path CheckpointObserver::begin(const TrainingState& state) {
 void CheckpointObserver::finish_writing() {
   if (!thread_.valid()) return;
   std::exchange(thread_, {}).get();
-  if (!writing_.after.empty()) run_command();
+  if (acts_after()) act_after();
 }
 
 void CheckpointObserver::finish_command() {
-  if (command_.valid() && command_.get()) done_ = path_;
+  if (!command_.valid()) return;
+  std::chrono::milliseconds waited(0);
+  for (auto patience = writing_.patience; command_.wait_for(patience) != std::future_status::ready;) {
+    waited += patience;
+    if (writing_.warn)
+      writing_.warn(
+          fmt::format("the next checkpoint has waited {:g} s for the end of {}",
+                      std::chrono::duration<double>(waited).count(),
+                      writing_.after.empty() ? "the storing of the last one" : "output.after_checkpoint"));
+    patience = waited;
+  }
+  if (const fs::path done = command_.get(); !done.empty()) done_ = done;
 }
 
 // Newer ones are of steps that a loss took back: a resumed run begins at them, with the best epoch of then.
@@ -80,8 +87,8 @@ void CheckpointObserver::remove_old(const fs::path& newest, int64_t best_step) c
 }
 
 /// In the background, for the newest checkpoint, when it has ended for the one before.
-void CheckpointObserver::run_command() {
-  if (command_.valid()) command_.get();
+void CheckpointObserver::act_after() {
+  finish_command();
   const ChildStart command{
       .name = "output.after_checkpoint",
       .words = {"/bin/sh", "-c", writing_.after},
@@ -89,19 +96,14 @@ void CheckpointObserver::run_command() {
                       {"TELAR_RUN", fs::absolute(writing_.folder).parent_path().string()},
                       {"TELAR_TOKEN", ""}}};
   command_ = std::async(std::launch::async, [this, command, path = path_, best_step = best_step_] {
-    int status = 0;
-    const int pid = start_child(command);
-    int ended = 0;
-    do ended = ::waitpid(pid, &status, 0);
-    while (ended < 0 && errno == EINTR);
-    const bool succeeded = ended == pid && status == 0;
-    failure_ = succeeded ? ""
-                         : fmt::format("the command output.after_checkpoint {}, after {}",
-                                       ended == pid ? ending_text(status) : "cannot be waited for",
-                                       path.filename().string());
-    if (!succeeded && writing_.warn) writing_.warn(failure_);
+    if (writing_.store) not_stored_ = writing_.store(path, best_step);
+    const int status = writing_.after.empty() ? 0 : run_child(command);
+    failure_ = status == 0 ? ""
+                           : fmt::format("the command output.after_checkpoint {}, after {}",
+                                         ending_text(status), path.filename().string());
+    if (status != 0 && writing_.warn) writing_.warn(failure_);
     remove_old(path, best_step);
-    return succeeded;
+    return status == 0 && not_stored_.empty() ? path : fs::path();
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -38,17 +39,21 @@ struct CheckpointWriting {
   std::filesystem::path folder;
   ExtraFiles files = {};  ///< added to every checkpoint
   std::function<void()> before =
-      {};                  ///< called when a state is taken, so that the logs are on disk first; may be empty
-  bool behind = false;     ///< written while the training goes on, which takes memory for one more state
-  std::string after = {};  ///< a command that runs after each, in a shell; empty: none
+      {};               ///< called when a state is taken, so that the logs are on disk first; may be empty
+  bool behind = false;  ///< written while the training goes on, which takes memory for one more state
+  /// Stores each elsewhere, and returns why it is not; may be empty. Called in a thread of its own.
+  std::function<std::string(const std::filesystem::path&, int64_t best_step)> store = {};
+  std::string after = {};  ///< a command that runs after each then, in a shell; empty: none
   std::function<void(const std::string&)> warn = {};  ///< told when that fails, from any thread
+  std::chrono::milliseconds patience =
+      std::chrono::seconds(60);  ///< told when the training waits for so long
 };
 
 /// Writes checkpoints into a folder during training.
 ///
-/// With `behind`, the state is copied between two steps, and a thread writes the copy. Another thread runs
-/// the command then. The next checkpoint waits for both. An error of a thread is thrown by the next call;
-/// whoever needs the checkpoint calls save().
+/// With `behind`, the state is copied between two steps, and a thread writes the copy. Another thread stores
+/// it and runs the command then. The next checkpoint waits for both. An error of a thread is thrown by the next
+/// call; whoever needs the checkpoint calls save().
 class CheckpointObserver final : public CheckpointTimes {
  public:
   /// `followers`: the processes of the session, each with a CheckpointFollower; null: it is alone.
@@ -60,6 +65,8 @@ class CheckpointObserver final : public CheckpointTimes {
   std::filesystem::path save(const TrainingState& state);
   /// Why the command after the newest checkpoint failed: a sentence; empty if it did not.
   const std::string& failure() const { return failure_; }
+  /// Why it is not stored, in the same way.
+  const std::string& not_stored() const { return not_stored_; }
 
   void step_done(const StepReport& report, const TrainingState& state) override;
 
@@ -68,7 +75,8 @@ class CheckpointObserver final : public CheckpointTimes {
   std::filesystem::path begin(const TrainingState& state);
   void finish_writing();
   void finish_command();
-  void run_command();
+  bool acts_after() const { return !writing_.after.empty() || writing_.store; }
+  void act_after();
   void remove_old(const std::filesystem::path& newest, int64_t best_step) const;
 
   CheckpointWriting writing_;
@@ -76,10 +84,11 @@ class CheckpointObserver final : public CheckpointTimes {
   Processes* followers_;
   std::filesystem::path path_;  ///< of the newest checkpoint
   int64_t best_step_ = 0;       ///< when it was due
-  std::filesystem::path done_;  ///< the newest one for which the command has succeeded
+  std::filesystem::path done_;  ///< the newest one that was stored, and for which the command has succeeded
   std::string failure_;         ///< written by command_
+  std::string not_stored_;      ///< and this
   std::future<void> thread_;    ///< writes a checkpoint
-  std::future<bool> command_;   ///< runs the command; gives whether it succeeded
+  std::future<std::filesystem::path> command_;  ///< stores one and runs the command; empty if that failed
 };
 
 /// What a process whose session has a part of the state does while rank 0 writes checkpoints.

@@ -1,6 +1,7 @@
 #include "telar/train/child_process.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,8 +10,10 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <thread>
 
 #include "telar/core/error.h"
+#include "telar/observe/stop_request.h"
 
 namespace telar {
 
@@ -34,6 +37,7 @@ int start_child(const ChildStart& what) {
   else
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   if (what.output >= 0) posix_spawn_file_actions_adddup2(&files, what.output, STDOUT_FILENO);
+  if (what.errors >= 0) posix_spawn_file_actions_adddup2(&files, what.errors, STDERR_FILENO);
   if (!what.log.empty()) {
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, what.log.c_str(),
                                      O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
@@ -58,6 +62,20 @@ int start_child(const ChildStart& what) {
         std::strerror(failure));  // NOLINT(concurrency-mt-unsafe): glibc's is safe for known numbers
   }
   return pid;
+}
+
+int run_child(const ChildStart& what, std::optional<std::chrono::seconds> limit) {
+  const int pid = start_child(what);
+  const EndsWithThisProcess together(pid);
+  const auto start = std::chrono::steady_clock::now();
+  for (int status = 0;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+    const int ended = ::waitpid(pid, &status, WNOHANG);
+    if (ended == pid) return status;
+    if (ended < 0 && errno != EINTR)
+      throw run_error("{} cannot be waited for: {}", what.name,
+                      std::strerror(errno));  // NOLINT(concurrency-mt-unsafe): glibc's is safe
+    if (limit && std::chrono::steady_clock::now() - start > *limit) ::kill(-pid, SIGKILL);
+  }
 }
 
 std::string ending_text(int status) {

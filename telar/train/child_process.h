@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,8 @@ struct ChildStart {
   std::filesystem::path log;  ///< its output is appended here; empty: it goes where this process's own goes
   int input = -1;             ///< an open file that becomes its standard input; -1: it has none
   int output = -1;            ///< an open file that becomes its standard output if `log` is empty; -1: none
+  int errors =
+      -1;  ///< an open file that becomes its standard error if `log` is empty; -1: this process's own
   std::function<bool(int code)> may_leave =
       {};  ///< whether it is not restarted if it ends with this exit code
   /// Called when it ends, from any thread, for what LocalProcesses::check() then says about it: why nothing
@@ -26,6 +30,10 @@ struct ChildStart {
 /// Starts a process, without standard input unless `input` is given, in its own process group, so that Ctrl-C
 /// reaches only its parent. Returns its process id. Throws Error (run) if it cannot be started.
 int start_child(const ChildStart& what);
+
+/// Starts a process and waits until it has ended. Returns its status, as waitpid() gives it. Its group is
+/// killed when this process ends at once (StopRequest), or after `limit`. Throws Error.
+int run_child(const ChildStart& what, std::optional<std::chrono::seconds> limit = {});
 
 /// Describes a status from waitpid(): "has ended with exit code 2", "was killed by signal 9".
 std::string ending_text(int status);

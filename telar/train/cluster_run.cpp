@@ -22,6 +22,7 @@
 #include "telar/train/job_session.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/job_stream.h"
+#include "telar/train/run_folder.h"
 #include "telar/train/server_addresses.h"
 #include "telar/train/work_division.h"
 
@@ -48,17 +49,6 @@ std::string random_text() {
   std::string text;
   for (int word = 0; word < 4; ++word) text += fmt::format("{:08x}", device());
   return text;
-}
-
-/// The id of a run. It is stored in the run folder, so that servers recognise a resumed run.
-std::string id_of(const fs::path& folder) {
-  const fs::path file = folder / "run_id";
-  std::ifstream existing(file);
-  std::string id;
-  if (existing >> id) return id;
-  id = random_text();
-  write_file(file, id + "\n", Links::refuse);
-  return id;
 }
 
 /// The servers that have joined the run, which its next coordinator asks, too.
@@ -90,7 +80,7 @@ ClusterRun::ClusterRun(const Job& job, const SampleSpec& spec, const DataDecisio
       spec_(spec),
       data_(data),
       options_(std::move(options)),
-      id_(id_of(options_.folder)),
+      id_(run_id_of(options_.folder)),
       program_(job_program(job, spec)) {
   if (options_.stream != nullptr)
     work_.emplace(*options_.stream, linger_seconds(job_.data), cooperation_of(job_.strategy).work_steps);

@@ -184,6 +184,7 @@ struct OutputJob {
   int64_t checkpoint_messages = 0;
   double checkpoint_minutes = 0;
   int64_t keep = 2;
+  std::string storage;           ///< where checkpoints are stored, too (RunStorage); empty: nowhere
   std::string after_checkpoint;  ///< a command of the shell; empty: none
   bool tensorboard = true;
   int64_t log_steps = 1;
@@ -205,7 +206,12 @@ struct LaunchJob {
   // Ray only:
   std::string address = "auto";    ///< of the cluster
   std::string python = "python3";  ///< that has Ray
-  int64_t cpus = 0;                ///< of each place; 0: a node is one place
+  // Ray and Kubernetes only:
+  int64_t cpus = 0;  ///< of each place; 0: a node is one place, or one of any number
+  // Kubernetes only:
+  std::string image;
+  int64_t gpus = 0;    ///< of each process that trains
+  std::string memory;  ///< of each pod; empty: no limit
 };
 
 /// A job: the complete input of `telar train`. Written in YAML (docs/job.md) and read by job_reader.h.

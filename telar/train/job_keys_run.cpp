@@ -226,6 +226,9 @@ std::vector<JobKey> output_keys() {
           "output.keep", [](auto& job) -> auto& { return job.output.keep; }, {.least = 1, .most = 1e9},
           "Number of checkpoints to keep, besides the best.")),
       without_result(job_key(
+          "output.storage", [](auto& job) -> auto& { return job.output.storage; }, {},
+          "Where each checkpoint is stored, too, so that the run outlives its host: `s3://BUCKET/FOLDER` (by the program rclone or aws), `REMOTE:FOLDER` with a remote of rclone, or the absolute path of a folder. A run that begins goes on from there if there is a newer checkpoint than in its folder ([Run it on your cluster](cluster.md#a-run-that-outlives-its-host)).")),
+      without_result(job_key(
           "output.after_checkpoint", [](auto& job) -> auto& { return job.output.after_checkpoint; }, {},
           "A command that the shell runs after each checkpoint, before older ones are removed, as to copy it elsewhere. `TELAR_CHECKPOINT` is the checkpoint's folder, and `TELAR_RUN` the run's. The training goes on meanwhile; the next checkpoint waits for it. If it fails, that is a warning.")),
       without_result(job_key(
@@ -238,16 +241,18 @@ std::vector<JobKey> output_keys() {
   };
 }
 
-JobKey of_engine(const std::string& engine, JobKey key) {
-  return without_result(when("run.on", {engine}, std::move(key)));
+JobKey of_engines(const std::vector<std::string>& engines, JobKey key) {
+  return without_result(when("run.on", engines, std::move(key)));
 }
+
+JobKey of_engine(const std::string& engine, JobKey key) { return of_engines({engine}, std::move(key)); }
 
 std::vector<JobKey> launch_keys() {
   return {
       without_result(job_key(
           "run.on", [](auto& job) -> auto& { return job.run.on; },
-          {.choices = {"local", "ssh", "slurm", "ray"}},
-          "Where `telar launch` runs the job: on this host, on hosts that ssh reaches, on the nodes of Slurm, or on those of Ray.")),
+          {.choices = {"local", "ssh", "slurm", "ray", "kubernetes"}},
+          "Where `telar launch` runs the job: on this host, on hosts that ssh reaches, on the nodes of Slurm, on those of Ray, or by manifests for Kubernetes.")),
       without_result(job_key(
           "run.processes", [](auto& job) -> auto& { return job.run.processes; }, {.least = 0, .most = 10'000},
           "Processes that train. 0: one on each place of the hosts or nodes, or for each task of Slurm. Not with parameter servers, of whose workers `strategy.workers` says how many there are.")),
@@ -280,11 +285,20 @@ std::vector<JobKey> launch_keys() {
       of_engine("ray", job_key(
                            "run.python", [](auto& job) -> auto& { return job.run.python; }, {},
                            "A Python that has Ray, on the host of `telar launch`.")),
-      of_engine(
-          "ray",
+      of_engines(
+          {"ray", "kubernetes"},
           job_key(
               "run.cpus", [](auto& job) -> auto& { return job.run.cpus; }, {.least = 0, .most = 4096},
-              "Processors of each place; a process that trains uses no more threads. 0: each node is one place, with all of its processors.")),
+              "Processors of each place; a process that trains uses no more threads. 0: with Ray, each node is one place, with all of its processors; on Kubernetes, one is requested and there is no limit.")),
+      of_engine("kubernetes", job_key(
+                                  "run.image", [](auto& job) -> auto& { return job.run.image; }, {},
+                                  "The image of the containers, which has telar on its PATH.")),
+      of_engine("kubernetes", job_key(
+                                  "run.gpus", [](auto& job) -> auto& { return job.run.gpus; },
+                                  {.least = 0, .most = 64}, "GPUs of each process that trains.")),
+      of_engine("kubernetes", job_key(
+                                  "run.memory", [](auto& job) -> auto& { return job.run.memory; }, {},
+                                  "Memory of each pod, as in `4Gi`. Empty: no limit.")),
   };
 }
 

@@ -36,6 +36,7 @@
 #include "telar/train/run_figures.h"
 #include "telar/train/run_graph.h"
 #include "telar/train/run_observers.h"
+#include "telar/train/run_storage.h"
 #include "telar/train/sample_file.h"
 #include "telar/train/shared_task.h"
 #include "telar/train/spread_data.h"
@@ -225,12 +226,33 @@ class Run {
   RunSummary lead(Session& session, Trainer& trainer) {
     require_disk_space(session);
     if (!opened_.data.spread) opened_.record = data_record(job_.data, opened_.data);
-    RunFolder folder = options_.resume ? RunFolder::resume(job_) : RunFolder::create(job_);
+    const bool again = options_.resume;
+    use_storage(again, [&] {
+      storage_.emplace(job_.output, [this](const std::string& text) { warn(text); });
+      storage_->look();
+      if (storage_->has_checkpoint() && !again) storage_->require_job(job_);
+      options_.resume |= storage_->has_checkpoint();
+    });
+    const bool here = again || (options_.resume && !job_.output.folder.empty());
+    RunFolder folder = here ? RunFolder::resume(job_) : RunFolder::create(job_);
     try {
+      use_storage(again, [&] { storage_->bring(folder, [this](const std::string& text) { say(text); }); });
       return lead_and_record(folder, session, trainer);
     } catch (...) {
       if (trainer.state().step == 0) folder.discard_if_new();
       throw;
+    }
+  }
+
+  /// If the job names a storage: what fails there is a mistake of the user, but not when a run is started
+  /// `again`, because that may succeed later.
+  void use_storage(bool again, const std::function<void()>& use) const {
+    if (job_.output.storage.empty()) return;
+    try {
+      use();
+    } catch (const Error& error) {
+      if (again) throw;
+      throw user_error("{}", error.what());
     }
   }
 
@@ -331,6 +353,7 @@ class Run {
                if (stream) stream->sync();
              },
          .behind = !stream,  // which learns what is stored when the observer after this one is called
+         .store = storing(),
          .after = job_.output.after_checkpoint,
          .warn = [this](const std::string& text) { warn(text); }},
         session, checkpoint_policy(), options_.processes);
@@ -378,6 +401,7 @@ class Run {
       } else {
         summary.losses = trainer.state().losses;  // of an earlier strategy of this run
       }
+      summary.not_stored = checkpoints.not_stored();
       summary.after_checkpoint = checkpoints.failure();
       write_file(folder.summary(), to_json(summary), Links::refuse);
       all_is_written();
@@ -406,6 +430,12 @@ class Run {
     return summary;
   }
 
+  /// CheckpointWriting::store.
+  std::function<std::string(const fs::path&, int64_t)> storing() {
+    if (!storage_) return {};
+    return [this](const fs::path& path, int64_t best_step) { return storage_->store(path, best_step); };
+  }
+
   MetricsSources metrics_sources(const Session& session, const Trainer& trainer, const StreamPace* pace,
                                  const ClusterRun* cluster) const {
     MetricsSources sources{.figures = trainer.figures(), .pace = pace};
@@ -422,12 +452,13 @@ class Run {
   }
 
   /// The summary of a run that had ended before; its own stays as it is.
-  RunSummary nothing_to_do(const RunFolder& folder, const Trainer& trainer, const ResumePoint& point) const {
+  RunSummary nothing_to_do(const RunFolder& folder, const Trainer& trainer, const ResumePoint& point) {
     RunSummary summary;
     summary.nothing_to_do = true;
     summary.folder = folder.path().string();
     summary.checkpoint = point.checkpoint.string();
     summary.stopped_early = trainer.state().stopped_early;
+    if (storage_) summary.not_stored = storage_->store_missing(point.checkpoint, trainer.state().best_step);
     summary.why = why_ended(job_.training, summary.outcome, trainer.state());
     return summary;
   }
@@ -522,6 +553,8 @@ class Run {
     options_.progress = heir.progress;
     heir.leads(options_.elastic->address());
     options_.elastic->admit(home_.task);
+    if (!job_.output.storage.empty())
+      storage_.emplace(job_.output, [this](const std::string& text) { warn(text); });
     try {
       if (!heir.metrics.empty()) metrics_server_ = std::make_unique<MetricsServer>(heir.metrics);
     } catch (const Error& error) {
@@ -906,6 +939,7 @@ class Run {
   mutable KeptState kept_;
   mutable HeldReports held_;
   RunHome home_;
+  std::optional<RunStorage> storage_;        ///< in rank 0, if the job names one
   const RunFolder* folder_ = nullptr;        ///< of an elastic run, in rank 0
   std::optional<RunFolder> taken_over_;      ///< from a rank 0 that was lost
   mutable bool ended_for_newcomer_ = false;  ///< what all do together

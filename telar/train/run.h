@@ -67,7 +67,9 @@ struct RunSummary {
   double staleness =
       0;  ///< with parameter servers: mean number of others' updates between a worker's pull and push
   std::optional<RunLosses> losses;  ///< with parameter servers
-  std::string after_checkpoint;     ///< why the command after the last checkpoint failed; empty: it did not
+  std::string
+      not_stored;  ///< why the last checkpoint is not in output.storage; empty: it is, or none is named
+  std::string after_checkpoint;  ///< why the command after the last checkpoint failed; empty: it did not
   std::optional<StreamEvaluation> evaluation;  ///< of a stream
   LatencyCounts latency;  ///< of a stream: from a message's arrival to the update that it contributed to
 };

@@ -157,6 +157,16 @@ fs::path claim_run_folder(const std::string& name) {
   }
 }
 
+std::string run_id_of(const fs::path& folder) {
+  const fs::path file = folder / "run_id";
+  std::ifstream existing(file);
+  std::string id;
+  if (existing >> id) return id;
+  id = fmt::format("{:016x}{:016x}", random_id(), random_id());
+  write_file(file, id + "\n", Links::refuse);
+  return id;
+}
+
 fs::path fold_folder(const fs::path& folds, int64_t fold) { return folds / fmt::format("fold-{}", fold); }
 
 void require_no_part_of_run(const fs::path& path) {

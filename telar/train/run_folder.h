@@ -23,6 +23,7 @@ namespace telar {
 ///   by_messages/     of a stream: the same, with the number of messages instead of the step
 ///   checkpoints/     telar/train/checkpoint.h
 ///   summary.json     written at the end
+///   run_id           which run it is, with parameter servers or output.storage
 ///   leader           with strategy.min_workers: which run it is, and the process that writes it
 ///   joined_servers   with copies: the addresses of parameter servers that have joined
 class RunFolder {
@@ -83,6 +84,10 @@ class RunFolder {
 
 /// Makes the folder of a new run, the first free runs/NAME-N.
 std::filesystem::path claim_run_folder(const std::string& name);
+
+/// The id of a run, in its folder, so that servers and storages recognise a resumed run. Makes it if there is
+/// none.
+std::string run_id_of(const std::filesystem::path& folder);
 
 /// The folder of the run of one fold, in that of all folds.
 std::filesystem::path fold_folder(const std::filesystem::path& folds, int64_t fold);

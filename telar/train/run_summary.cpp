@@ -53,8 +53,9 @@ void add_evaluation(nlohmann::ordered_json& json, const RunSummary& summary,
 
 std::string warning_of(const RunSummary& summary) {
   std::string warning = summary.losses ? losses_warning(*summary.losses) : "";
-  if (!warning.empty() && !summary.after_checkpoint.empty()) warning += "; ";
-  return warning + summary.after_checkpoint;
+  for (const std::string& more : {summary.not_stored, summary.after_checkpoint})
+    warning += (warning.empty() || more.empty() ? "" : "; ") + more;
+  return warning;
 }
 
 std::string to_json(const RunSummary& summary) {

@@ -36,8 +36,8 @@ int follow(SharedTask task, const std::vector<std::string>& overrides, Processes
            ElasticProcesses* elastic, const std::function<int()>& signal, std::optional<Heir> heir = {},
            const std::function<void(const RunSummary&)>& ended = {});
 
-/// The exit code of a run: 0, or 128 and the number of the signal that has stopped it, which only some of the
-/// processes may have received.
+/// The exit code of a run: 0, or 1 if its last checkpoint is not where output.storage says, or 128 and the
+/// number of the signal that has stopped it, which only some of the processes may have received.
 int exit_code_of(const RunSummary& summary, int signal, Processes* processes);
 
 }  // namespace telar

@@ -1,4 +1,4 @@
-"""Reads from the manifests of deploy/kubernetes what they run."""
+"""Reads from the manifests that `telar launch --on kubernetes` renders what they run."""
 
 import pathlib
 
@@ -16,7 +16,7 @@ class Workload:
         self.name = document["metadata"]["name"]
         self.labels = spec["template"]["metadata"]["labels"]
         self.service = spec.get("serviceName")
-        self.replicas = spec.get("replicas", 1)
+        self.replicas = spec.get("replicas", spec.get("parallelism", 1))
         self.command = container["command"]
         self.user = pod["securityContext"]["runAsUser"]
         self.grace = pod["terminationGracePeriodSeconds"]
@@ -30,17 +30,13 @@ class Workload:
 
 class Manifests:
     def __init__(self, folder):
-        folder = pathlib.Path(folder)
-        self.kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
-        documents = [document for name in self.kustomization["resources"]
-                     for document in yaml.safe_load_all((folder / name).read_text())]
+        documents = [document for file in sorted(pathlib.Path(folder).iterdir())
+                     for document in yaml.safe_load_all(file.read_text())]
         self.workloads = {document["metadata"]["name"]: Workload(document)
-                          for document in documents if "template" in document["spec"]}
+                          for document in documents if "template" in document.get("spec", {})}
         self.services = {document["metadata"]["name"]: document["spec"]
                          for document in documents if document["kind"] == "Service"}
-        (self.autoscaler,) = [document["spec"] for document in documents
-                              if document["kind"] == "HorizontalPodAutoscaler"]
-        self.job = (folder / "job.yaml").read_text()
+        (self.job,) = [document["data"]["job.yaml"] for document in documents if document["kind"] == "ConfigMap"]
 
     def selected_by(self, service):
         selector = self.services[service]["selector"].items()

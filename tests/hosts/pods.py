@@ -1,10 +1,11 @@
-"""Runs the command lines of deploy/kubernetes's manifests, each on its own simulated host, with the names
-that a cluster's DNS would give them. For scripts/hosts-test."""
+"""Runs the command lines of the manifests that `telar launch --on kubernetes` renders, each on its own simulated
+host, with the names that a cluster's DNS would give them. For scripts/hosts-test."""
 
 import json
 import os
 import pathlib
 import signal
+import subprocess
 import time
 
 from hosts import Hosts
@@ -13,6 +14,7 @@ from manifests import Manifests
 FIRST = 100  # the first address is 10.87.0.100
 PROGRAM = "/srv/program"
 ENDED = 128 + signal.SIGTERM
+NAME = "fashion-mnist"  # of the job
 
 
 class Pod:
@@ -26,16 +28,12 @@ class Pod:
 class Pods:
     """The workloads' pods, and one spare host to which a pod can move."""
 
-    def __init__(self, telar, folder, manifests, epochs, certificates):
+    def __init__(self, telar, folder, manifests, certificates):
         self.telar = pathlib.Path(telar)
         self.folder = folder
         self.manifests = manifests
-        counts = {name: workload.replicas for name, workload in manifests.workloads.items()}
-        counts[manifests.autoscaler["scaleTargetRef"]["name"]] = manifests.autoscaler["minReplicas"]
-        self.pods = []
-        for name, count in counts.items():
-            for number in range(count):
-                self.pods.append(Pod(manifests.workloads[name], f"{name}-{number}", None))
+        self.pods = [Pod(workload, f"{name}-{number}", None)
+                     for name, workload in manifests.workloads.items() for number in range(workload.replicas)]
         for number, pod in enumerate(self.pods):
             pod.address = f"10.87.0.{FIRST + number}"
         self.spare_host = ("elsewhere", f"10.87.0.{FIRST + len(self.pods)}")
@@ -43,11 +41,8 @@ class Pods:
                            "1gbit", self.dns())
         job = folder / "job"
         job.mkdir(parents=True)
-        (job / "job.yaml").write_text(manifests.job.replace("epochs: 6", f"epochs: {epochs}").replace(
-            "model: convnet", "model: mlp"))
-        names = [name for name in self.dns() if name not in manifests.services or
-                 manifests.services[name].get("clusterIP") != "None"]
-        certificates(folder / "security", names)
+        (job / "job.yaml").write_text(manifests.job)
+        certificates(folder / "security")
         (folder / "security" / "token").write_text("a-token-of-this-test\n")
 
     def dns(self, moved=None):
@@ -92,7 +87,7 @@ class Pods:
             {"PATH": f"{PROGRAM}:{os.environ['PATH']}"}, volumes=self.volumes(pod), user=pod.workload.user)
 
     def role(self, role):
-        return [pod for pod in self.pods if pod.workload.labels["role"] == role]
+        return [pod for pod in self.pods if pod.workload.labels["app.kubernetes.io/component"] == role]
 
     def text(self, pod):
         return (self.folder / f"{pod.name}.log").read_text(errors="replace")
@@ -107,7 +102,7 @@ class Play:
     def __init__(self, pods, expect):
         self.pods = pods
         self.expect = expect
-        (self.coordinator,) = pods.role("coordinator")
+        (self.coordinator,) = pods.role("first")
         self.servers = pods.role("server")
         self.workers = pods.role("worker")
 
@@ -145,7 +140,7 @@ class Play:
             self.probe(pod)
 
     def disturb(self):
-        """Ends a worker's pod as the autoscaler does when it scales down. Loses a server's pod with its node;
+        """Ends a worker's pod as a drained node does. Loses a server's pod with its node;
         it returns at another address, and is filled. Ends the other server's pod, too, as a rolling update does.
         Kills the coordinator's pod, which resumes from its checkpoint."""
         events = self.pods.events
@@ -162,14 +157,14 @@ class Play:
         self.replace(self.servers[1], signal.SIGTERM)
         self.await_text(events, "all variables have 2 copies", times=3)
         self.expect("no other server is known" not in self.pods.text(self.servers[1]), "a server ended before another had all")
-        checkpoints = self.pods.folder / f"volume-{self.coordinator.name}-runs" / "fashion_mnist" / "checkpoints"
+        checkpoints = self.pods.folder / f"volume-{self.coordinator.name}-runs" / NAME / "checkpoints"
         end = time.monotonic() + 300
         while not list(checkpoints.glob("step-*")):
             self.expect(time.monotonic() < end, "there is no checkpoint")
             time.sleep(0.2)
         self.replace(self.coordinator, signal.SIGKILL)
         self.await_text(lambda: self.pods.text(self.coordinator),
-                        "resuming /srv/runs/fashion_mnist after step")
+                        f"resuming /srv/runs/{NAME} after step")
 
     def finish(self):
         for pod in [self.coordinator, *self.workers]:
@@ -179,10 +174,15 @@ class Play:
             self.end(pod, signal.SIGTERM)
 
 
-def play(telar, folder, source, epochs, certificates, expect, disturbed):
-    """Runs the manifests in the folder `source`; returns the run's summary. `certificates`: a function that
+def play(telar, folder, job, epochs, certificates, expect, disturbed):
+    """Renders a job for Kubernetes, and runs that; returns the run's summary. `certificates`: a function that
     creates certificates in a folder for some names. `disturbed`: end and restart some pods during the run."""
-    pods = Pods(telar, folder, Manifests(source), epochs, certificates)
+    rendered = folder / "manifests"
+    done = subprocess.run([telar, "launch", job, "--on", "kubernetes", "--image", "telar", "--render", rendered, "--set", f"training.epochs={epochs}",
+                           "--set", "model=mlp"], capture_output=True, text=True, check=False)
+    expect(done.returncode == 0, f"telar launch --on kubernetes: {done.stderr}")
+    (names,) = [line.split()[2:] for line in done.stdout.splitlines() if line.split()[0] == "scripts/certs"]
+    pods = Pods(telar, folder, Manifests(rendered), lambda security: certificates(security, names))
     with pods.hosts:
         run = Play(pods, expect)
         run.begin()

@@ -94,7 +94,7 @@ class Store:
         wait_for(port, "moto_server")
         address = "http://127.0.0.1:%d" % port
         urllib.request.urlopen(urllib.request.Request(address + "/tansu", method="PUT")).close()
-        self.environment = {"AWS_ENDPOINT": address, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1",
+        self.environment = {"AWS_ENDPOINT": address, "AWS_ENDPOINT_URL": address, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1",
                             "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
         return self
 

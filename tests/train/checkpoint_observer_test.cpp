@@ -125,6 +125,36 @@ TEST_F(CheckpointObserverTest, TheCommandRunsAlsoForACheckpointThatAnEarlierProc
   EXPECT_TRUE(fs::exists(run_ / "copied"));
 }
 
+TEST_F(CheckpointObserverTest, ACheckpointIsStoredBeforeTheCommandRunsAndOlderOnesAreRemoved) {
+  CheckpointWriting writing = behind("test -e $TELAR_CHECKPOINT.stored && test -e $TELAR_CHECKPOINT");
+  writing.store = [&](const fs::path& path, int64_t /*best*/) {
+    test::write_text(path.string() + ".stored", "");
+    return path.filename() == "step-00000002" ? "full" : "";
+  };
+  CheckpointObserver observer(writing, *session_, {.keep = 1});
+  train_to(observer, 1);
+  observer.save(at(2));
+  EXPECT_EQ(observer.failure(), "");
+  EXPECT_EQ(observer.not_stored(), "full");
+  EXPECT_FALSE(fs::exists(checkpoint_path(folder(), 1)));
+  observer.save(at(3));
+  EXPECT_EQ(observer.not_stored(), "");
+}
+
+TEST_F(CheckpointObserverTest, AWaitForTheCommandIsReportedAfterAWhileAndEachTimeItHasDoubled) {
+  CheckpointWriting writing = behind("while [ ! -e $TELAR_RUN/go ]; do sleep 0.01; done");
+  writing.patience = std::chrono::milliseconds(250);
+  writing.warn = [this](const std::string& text) {
+    warnings_.push_back(text);
+    if (warnings_.size() == 3) test::write_text(run_ / "go", "");
+  };
+  CheckpointObserver(writing, *session_, {}).save(at(1));
+  ASSERT_EQ(warnings_.size(), 3);
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_TRUE(test::says(warnings_[i], fmt::format("has waited {} s for the end of output.after_checkpoint",
+                                                     (std::vector{"0.25", "0.5", "1"})[i])));
+}
+
 TEST_F(CheckpointObserverTest, WhatTheThreadCannotWriteIsAnErrorOfTheNextCall) {
   CheckpointObserver observer(behind(""), *session_, {});
   fs::remove(folder());

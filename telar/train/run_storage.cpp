@@ -1,0 +1,228 @@
+#include "telar/train/run_storage.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "telar/comm/store/random_id.h"
+#include "telar/core/error.h"
+#include "telar/io/atomic_file.h"
+#include "telar/io/json_fields.h"
+#include "telar/train/checkpoint.h"
+#include "telar/train/file_digest.h"
+#include "telar/train/job_changes.h"
+#include "telar/train/job_reader.h"
+
+namespace telar {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kRunId = "run_id";
+const std::string kMarker = ".json";
+const std::string kCheckpoint = "checkpoint";
+const std::string kRun = "run";
+constexpr size_t kIdDigits = 16;
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// "step-00001234" of "step-00001234-ID"; empty if it is none.
+std::string checkpoint_of(const std::string& name) {
+  if (name.size() < kIdDigits + 1 || name[name.size() - kIdDigits - 1] != '-') return "";
+  std::string checkpoint = name.substr(0, name.size() - kIdDigits - 1);
+  return is_checkpoint_name(checkpoint) ? checkpoint : "";
+}
+
+/// What a resumed run continues with, besides its checkpoint: all but what belongs to processes of a host.
+bool goes_along(const fs::path& entry) {
+  static const std::set<std::string> others = {"checkpoints", "logs", "servers", "leader", "summary.json"};
+  const std::string name = entry.filename().string();
+  return !others.contains(name) && name.find(".tmp-") == std::string::npos;
+}
+
+/// The length and checksum of each file, by its path in the folder.
+std::map<std::string, FileDigest> digests_of(const fs::path& folder) {
+  std::map<std::string, FileDigest> digests;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_symlink()) throw user_error("{} is a link, not a file", entry.path().string());
+    if (entry.is_regular_file())
+      digests[entry.path().lexically_relative(folder).string()] = digest_of(entry.path());
+  }
+  return digests;
+}
+
+/// Throws Error (user) unless the files of a folder are those of a checkpoint that begin with "PART/".
+void require_whole(const fs::path& folder, const std::string& part, const JsonFields& marker) {
+  nlohmann::json found = nlohmann::json::object();
+  for (const auto& [name, digest] : digests_of(folder))
+    found[fmt::format("{}/{}", part, name)] = {digest.bytes, digest.crc32};
+  for (const auto& [name, digest] : marker.value("files").items())
+    if (name.starts_with(part + "/") && (!found.contains(name) || found.at(name) != digest))
+      throw user_error("{}: the file {} is {}", marker.source(), name,
+                       found.contains(name) ? "not the one that was stored" : "missing");
+}
+
+}  // namespace
+
+RunStorage::RunStorage(const OutputJob& output, std::function<void(const std::string&)> warn)
+    : program_(output.storage), keep_(output.keep), warn_(std::move(warn)) {}
+
+std::vector<RunStorage::Stored> RunStorage::whole_of(const std::vector<std::string>& names) {
+  std::vector<Stored> whole;
+  for (const std::string& name : names) {
+    if (!name.ends_with(kMarker)) continue;
+    const std::string stored = name.substr(0, name.size() - kMarker.size());
+    const std::string checkpoint = checkpoint_of(stored);
+    if (!checkpoint.empty()) whole.push_back({stored, step_of_checkpoint(checkpoint)});
+  }
+  std::ranges::sort(whole, std::greater(), &Stored::step);
+  return whole;
+}
+
+void RunStorage::look() {
+  const std::vector<std::string> names = program_.list();
+  whole_ = whole_of(names);
+  if (std::ranges::find(names, kRunId) != names.end()) run_id_ = first_line(program_.read(kRunId));
+}
+
+void RunStorage::require_job(const Job& job) const {
+  const std::string file = whole_.front().name + kMarker;
+  const std::string source = program_.place() + "/" + file;
+  const Job before = parse_job(JsonFields(program_.read(file), source).text("job"), source);
+  std::vector<std::string> texts;
+  if (before.name != job.name) texts.push_back(fmt::format("name: {} → {}", before.name, job.name));
+  for (const JobChange& change : job_changes(before, job))
+    if (change.rule != OnResume::free) texts.push_back(change.str());
+  if (!texts.empty())
+    throw user_error(
+        "{} has a run of another job: {}; store this run elsewhere (--storage), or continue that one with this job (--resume)",
+        program_.place(), fmt::join(texts, "; "));
+}
+
+void RunStorage::identify(const RunFolder& folder) {
+  const fs::path file = folder.path() / kRunId;
+  const bool known = fs::exists(file);
+  const bool has_begun = !list_checkpoints(folder.checkpoints()).empty();
+  if (!run_id_.empty() && !known && !has_begun) return write_file(file, run_id_ + "\n", Links::refuse);
+  const std::string own = run_id_of(folder.path());
+  if (!run_id_.empty() && own != run_id_)
+    throw user_error("{} has another run than {}; store this run elsewhere (--storage)", program_.place(),
+                     folder.path().string());
+  if (!run_id_.empty()) return;
+  const AtomicFolder id(folder.path() / "stored");  // it is only the source of a copy
+  id.write(kRunId, own + "\n");
+  program_.put(id.path(), "");
+  run_id_ = own;
+}
+
+void RunStorage::bring(const RunFolder& folder, const std::function<void(const std::string&)>& say) {
+  identify(folder);
+  const std::vector<fs::path> local = list_checkpoints(folder.checkpoints());
+  while (!whole_.empty()) {
+    const Stored newest = whole_.front();
+    if (!local.empty() && step_of_checkpoint(local.front()) >= newest.step) return;
+    try {
+      const int64_t best = fetch(newest.name, folder, true);
+      const auto stored = std::ranges::find(whole_, best, &Stored::step);
+      if (stored != whole_.end() && !fs::exists(checkpoint_path(folder.checkpoints(), best)))
+        fetch(stored->name, folder, false);
+      return say(fmt::format("{} comes from {}, to {}", checkpoint_of(newest.name), program_.place(),
+                             folder.path().string()));
+    } catch (const Error& error) {
+      if (error.kind() == Error::Kind::run) throw;
+      warn_(fmt::format("{}; it is removed there, and the one before is used", error.what()));
+    }
+    program_.remove_file(newest.name + kMarker);
+    whole_.erase(whole_.begin());
+  }
+}
+
+/// Copies a checkpoint into the run's folder. Returns the step of the best one. Throws Error (user) if it is
+/// damaged.
+int64_t RunStorage::fetch(const std::string& name, const RunFolder& folder, bool newest) const {
+  const JsonFields marker(program_.read(name + kMarker), program_.place() + "/" + name);
+  AtomicFolder checkpoint(folder.checkpoints() / checkpoint_of(name));
+  program_.get(name + "/" + kCheckpoint, checkpoint.path());
+  require_whole(checkpoint.path(), kCheckpoint, marker);
+  const TrainingState state = verify_checkpoint(checkpoint.path());
+  if (newest) {
+    const AtomicFolder others(folder.path() / "stored");
+    program_.get(name + "/" + kRun, others.path());
+    require_whole(others.path(), kRun, marker);
+    fs::copy(others.path(), folder.path(),
+             fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  }
+  checkpoint.commit();
+  return state.best_step;
+}
+
+void RunStorage::upload(const fs::path& checkpoint, const std::string& name) const {
+  const fs::path run = checkpoint.parent_path().parent_path();
+  const AtomicFolder copy(run / "stored");  // its files do not change while they are stored
+  const fs::path whole = copy.path() / "whole";
+  const fs::path last = copy.path() / "last";
+  fs::create_directories(whole / kRun);
+  fs::create_directory(last);
+  fs::create_directory(whole / kCheckpoint);
+  for (const auto& entry : fs::directory_iterator(checkpoint)) {
+    std::error_code no_links;
+    fs::create_hard_link(entry.path(), whole / kCheckpoint / entry.path().filename(), no_links);
+    if (no_links) fs::copy(entry.path(), whole / kCheckpoint / entry.path().filename());
+  }
+  for (const auto& entry : fs::directory_iterator(run))
+    if (goes_along(entry.path()))
+      fs::copy(entry.path(), whole / kRun / entry.path().filename(), fs::copy_options::recursive);
+  nlohmann::json marker = {{"job", read_checkpoint_text(checkpoint / "job.yaml")}, {"files", {}}};
+  for (const auto& [file, digest] : digests_of(whole)) marker["files"][file] = {digest.bytes, digest.crc32};
+  program_.put(whole, name);
+  write_file(last / (name + kMarker), marker.dump(2) + "\n");
+  program_.put(last, "");
+}
+
+void RunStorage::remove_old(const Stored& mine, int64_t best_step) {
+  const std::vector<std::string> names = program_.list();
+  std::vector<Stored> whole = whole_of(names);
+  if (whole.empty() || whole.front().step > mine.step) return;  // as in CheckpointObserver
+  std::erase_if(whole,
+                [&](const Stored& other) { return other.step == mine.step && other.name != mine.name; });
+  std::set<std::string> kept;
+  for (const Stored& stored : whole)
+    if (std::cmp_less(kept.size(), keep_) || stored.step == best_step) kept.insert(stored.name);
+  // Also what uploads that were broken off have left.
+  for (const std::string end : {kMarker.c_str(), "/"})
+    for (const std::string& name : names) {
+      const std::string stored = name.substr(0, name.size() - std::min(name.size(), end.size()));
+      if (!name.ends_with(end) || checkpoint_of(stored).empty() || kept.contains(stored)) continue;
+      end == kMarker ? program_.remove_file(name) : program_.remove_folder(stored);
+    }
+}
+
+std::string RunStorage::store(const fs::path& checkpoint, int64_t best_step) {
+  const std::string name = fmt::format("{}-{:016x}", checkpoint.filename().string(), random_id());
+  try {
+    upload(checkpoint, name);
+  } catch (const std::exception& error) {
+    std::string why = fmt::format("{} is not stored ({} in a row): {}", checkpoint.filename().string(),
+                                  ++failures_, error.what());
+    warn_(why + "; the next checkpoint is tried again");
+    return why;
+  }
+  failures_ = 0;
+  try {
+    remove_old(whole_of({name + kMarker}).front(), best_step);
+  } catch (const Error& error) {
+    warn_(fmt::format("older checkpoints remain: {}", error.what()));
+  }
+  return "";
+}
+
+std::string RunStorage::store_missing(const fs::path& checkpoint, int64_t best_step) {
+  const bool there = std::ranges::find(whole_, step_of_checkpoint(checkpoint), &Stored::step) != whole_.end();
+  return there ? "" : store(checkpoint, best_step);
+}
+
+}  // namespace telar

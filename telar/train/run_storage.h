@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "telar/train/job.h"
+#include "telar/train/run_folder.h"
+#include "telar/train/storage_program.h"
+
+namespace telar {
+
+/// A run's checkpoints in a place that outlives its host (output.storage), which contains
+///   run_id                  which run it is, as in the run's folder
+///   step-00001234-ID/       a checkpoint (checkpoint/), and what else was in the run's folder (run/)
+///   step-00001234-ID.json   the job, and the length and CRC-32 of each file in there
+/// ID is another one each time, so nothing is overwritten. The .json comes last, and goes first: without it
+/// there is no checkpoint, but what is left of an upload that was broken off.
+class RunStorage {
+ public:
+  /// `warn` may be called from any thread. Throws Error (user) if output.storage is no place.
+  RunStorage(const OutputJob& output, std::function<void(const std::string&)> warn);
+
+  /// Reads what is there. Throws Error (user), also if nothing can be read.
+  void look();
+  bool has_checkpoint() const { return !whole_.empty(); }
+  /// Throws Error (user) if the newest checkpoint is of a job with another name, or that has other results.
+  void require_job(const Job& job) const;
+  /// Makes sure that it is the folder's run, and that it can be written. If the newest whole checkpoint is
+  /// newer than those of the folder, copies it there, and the best one, and says so. Throws Error.
+  void bring(const RunFolder& folder, const std::function<void(const std::string&)>& say);
+
+  /// Stores a checkpoint of the run's folder, then removes older ones as the folder does (output.keep).
+  /// Returns why it is not stored: a sentence, of which it has warned; empty: it is stored.
+  std::string store(const std::filesystem::path& checkpoint, int64_t best_step);
+  /// The same, unless look() has found one of the step.
+  std::string store_missing(const std::filesystem::path& checkpoint, int64_t best_step);
+
+ private:
+  struct Stored {
+    std::string name;  ///< "step-00001234-ID"
+    int64_t step = 0;
+  };
+
+  void identify(const RunFolder& folder);
+  int64_t fetch(const std::string& name, const RunFolder& folder, bool newest) const;
+  void upload(const std::filesystem::path& checkpoint, const std::string& name) const;
+  void remove_old(const Stored& mine, int64_t best_step);
+  static std::vector<Stored> whole_of(const std::vector<std::string>& names);
+
+  StorageProgram program_;
+  int64_t keep_;
+  std::function<void(const std::string&)> warn_;
+  std::string run_id_;         ///< empty: it has none yet
+  std::vector<Stored> whole_;  ///< what look() has found, newest first
+  int64_t failures_ = 0;       ///< in a row
+};
+
+}  // namespace telar

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace telar {
+
+/// A folder in a place that outlives this host, behind a program that knows how to reach it. No path in it
+/// contains spaces. Except for the constructor, all functions throw Error (run) with what the program says.
+class StorageProgram {
+ public:
+  /// `place`: s3://BUCKET/FOLDER (rclone if it is on the PATH, otherwise aws), REMOTE:FOLDER of rclone's
+  /// configuration, or the absolute path of a folder (cp). Throws Error (user) if it is none of these.
+  explicit StorageProgram(std::string place);
+
+  const std::string& place() const { return place_; }
+  /// Throws Error (user) unless the program is on the PATH.
+  void require() const;
+  /// The names in the folder; those of folders end with "/". Empty if it is not there.
+  std::vector<std::string> list() const;
+  std::string read(const std::string& file) const;
+  /// Adds what is in `from` to a folder; empty: this one.
+  void put(const std::filesystem::path& from, const std::string& folder) const;
+  /// Adds what is in a folder to `to`.
+  void get(const std::string& folder, const std::filesystem::path& to) const;
+  void remove_file(const std::string& file) const;
+  void remove_folder(const std::string& folder) const;
+
+ private:
+  /// Scripts of the shell: $1 is a path in the place, $2 a folder of this host.
+  struct Scripts {
+    const char* program;
+    const char* list;
+    const char* read;
+    const char* put;
+    const char* get;
+    const char* remove_file;
+    const char* remove_folder;
+  };
+  static const Scripts kRclone;
+  static const Scripts kAws;
+  static const Scripts kCp;
+
+  void default_to(const char* name, const std::string& value);
+  std::string run(const char* what, const char* script, const std::string& path,
+                  const std::filesystem::path& folder = {},
+                  std::optional<std::chrono::seconds> limit = std::chrono::seconds(60)) const;
+
+  std::string place_;    ///< as it was given, for messages
+  std::string root_;     ///< as the program calls it
+  std::string missing_;  ///< why there is no program; empty: there is one
+  const Scripts* scripts_;
+  std::map<std::string, std::string> environment_ = {{"TELAR_TOKEN", ""}};
+};
+
+}  // namespace telar

@@ -1,0 +1,194 @@
+#include "telar/train/run_storage.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "io/temp_folder.h"
+#include "support/sentences.h"
+#include "telar/train/checkpoint.h"
+#include "telar/train/job_reader.h"
+#include "telar/train/run.h"
+
+namespace telar {
+namespace {
+
+using test::expect_error;
+using test::says;
+
+namespace fs = std::filesystem;
+
+/// 6 steps of an epoch, the last of each with a checkpoint.
+const std::string kJob =
+    "model: {name: mlp, options: {hidden: [8]}}\n"
+    "data: {source: synthetic, samples: 192, shape: [1, 4, 4], classes: 3, validation: 0}\n"
+    "optimizer: {name: sgd, learning_rate: 0.01, momentum: 0.9}\n"
+    "training: {epochs: 4, batch: 32}\n";
+
+class RunStorageTest : public testing::Test {
+ protected:
+  RunSummary run(const std::string& folder, std::vector<std::string> overrides = {},
+                 RunOptions options = {}) {
+    overrides.push_back("output.folder=" + (folder_ / folder).string());
+    overrides.push_back("output.storage=" + stored().string());
+    options.say = [this](const std::string& text) { said_ += text + "\n"; };
+    options.warn = [this](const std::string& text) { warned_ += text + "\n"; };
+    return run_job(parse_job(kJob, "job.yaml", overrides), options);
+  }
+  RunSummary resume(const std::string& folder, const std::vector<std::string>& overrides = {}) {
+    return run(folder, overrides, {.resume = true});
+  }
+
+  fs::path stored() const { return folder_ / "stored"; }
+  fs::path model(const std::string& folder, int64_t step) const {
+    return checkpoint_path(folder_ / folder / "checkpoints", step) / "model.safetensors";
+  }
+
+  /// "18 24" of "step-00000018-ID.json" and "step-00000024-ID.json"; of the folders if `end` is empty.
+  std::string steps(const std::string& end = ".json") const {
+    std::set<int64_t> steps;
+    for (const auto& entry : fs::directory_iterator(stored())) {
+      const std::string name = entry.path().filename().string();
+      if (entry.is_directory() == end.empty() && name.starts_with("step-"))
+        steps.insert(std::stoll(name.substr(5, 8)));
+    }
+    return fmt::format("{}", fmt::join(steps, " "));
+  }
+  fs::path of_step(int64_t step, bool marker) const {
+    for (const auto& entry : fs::directory_iterator(stored()))
+      if (entry.path().filename().string().starts_with(checkpoint_path("", step).string()) &&
+          entry.is_directory() != marker)
+        return entry.path();
+    return {};
+  }
+
+  const test::TempFolder folder_;
+  std::string said_;
+  std::string warned_;
+};
+
+TEST_F(RunStorageTest, ARunGoesOnWithoutItsFolderAsIfItHadBeenThere) {
+  run("whole");
+  fs::remove_all(stored());
+  run("run", {"training.epochs=2"});
+  EXPECT_EQ(steps(), "6 12");
+  fs::remove_all(folder_ / "run");
+  resume("other");
+  EXPECT_TRUE(says(said_, "step-00000012 comes from " + stored().string()));
+  EXPECT_EQ(test::read_text(model("other", 24)), test::read_text(model("whole", 24)));
+  EXPECT_TRUE(says(test::read_text(folder_ / "other" / "metrics.jsonl"), "\"step\":1,"));
+  EXPECT_EQ(steps(), "18 24");
+  EXPECT_EQ(steps(""), "18 24");
+  EXPECT_EQ(warned_, "");
+}
+
+TEST_F(RunStorageTest, AnOlderFolderIsBroughtUpToDateAndANewerOneIsNot) {
+  run("run", {"training.epochs=1"});
+  fs::copy(folder_ / "run", folder_ / "older", fs::copy_options::recursive);
+  resume("run", {"training.epochs=2"});
+  EXPECT_EQ(said_.find("comes from"), std::string::npos);
+  resume("older", {"training.epochs=3"});
+  EXPECT_TRUE(says(said_, "step-00000012 comes from"));
+}
+
+TEST_F(RunStorageTest, TheSameCommandGoesOnWithoutResume) {
+  RunOptions options;
+  options.stop_requested = [left = 9]() mutable { return --left <= 0; };
+  EXPECT_EQ(run("run", {}, options).outcome, FitOutcome::stopped);
+  EXPECT_EQ(run("other").steps, 24);
+  EXPECT_TRUE(says(said_, "step-00000009 comes from"));
+}
+
+TEST_F(RunStorageTest, WhatWasBrokenOffIsNotUsedAndIsRemoved) {
+  run("run", {"training.epochs=2"});
+  fs::remove(of_step(12, true));
+  resume("other", {"training.epochs=3"});
+  EXPECT_TRUE(says(said_, "step-00000006 comes from"));
+  EXPECT_EQ(steps(""), "12 18") << "the new one of step 12";
+  EXPECT_EQ(steps(), "12 18");
+}
+
+TEST_F(RunStorageTest, OfADamagedOneTheOneBeforeIsUsed) {
+  for (const bool missing : {false, true}) {
+    run("run", {"training.epochs=2"});
+    const fs::path file =
+        of_step(12, false) / (missing ? "run/metrics.jsonl" : "checkpoint/model.safetensors");
+    std::string bytes = test::read_text(file);
+    bytes[bytes.size() / 2] ^= 1;
+    missing ? void(fs::remove(file)) : test::write_text(file, bytes);
+    resume("other", {"training.epochs=3"});
+    EXPECT_TRUE(says(warned_, missing
+                                  ? "the file run/metrics.jsonl is missing"
+                                  : "the file checkpoint/model.safetensors is not the one that was stored"));
+    EXPECT_TRUE(says(said_, "step-00000006 comes from"));
+    for (const char* used : {"run", "other", "stored"}) fs::remove_all(folder_ / used);
+    said_ = warned_ = "";
+  }
+}
+
+TEST_F(RunStorageTest, TheBestCheckpointStaysAndComesAlong) {
+  // Too small a rate to change the accuracy: the first epoch is the best.
+  const std::vector<std::string> same = {"data.validation=0.25", "optimizer.learning_rate=1e-9",
+                                         "output.keep=1"};
+  const TrainingState state = verify_checkpoint(run("run", same).checkpoint);
+  ASSERT_LT(state.best_step, state.step);
+  EXPECT_EQ(steps(), fmt::format("{} {}", state.best_step, state.step));
+  fs::remove_all(folder_ / "run");
+  run("other", same);
+  EXPECT_TRUE(fs::exists(model("other", state.best_step)));
+}
+
+TEST_F(RunStorageTest, AnotherRunAndAnotherJobAreRefused) {
+  run("run", {"training.epochs=2"});
+  expect_error([&] { run("other", {"training.batch=16"}); },
+               {"has a run of another job", "training.batch: 32 → 16", "--storage", "--resume"});
+  EXPECT_FALSE(fs::exists(folder_ / "other"));
+  expect_error([&] { resume("other", {"training.seed=9"}); }, {"is a run of another job", "training.seed"});
+  EXPECT_FALSE(fs::exists(folder_ / "other"));
+  fs::rename(stored(), folder_ / "first");
+  run("other", {"training.epochs=1"});
+  fs::remove_all(stored());
+  fs::rename(folder_ / "first", stored());
+  expect_error([&] { resume("other"); }, {"has another run than " + (folder_ / "other").string()});
+}
+
+TEST_F(RunStorageTest, WhatCannotBeStoredIsAWarningWithANumberAndIsMadeUpFor) {
+  RunOptions options;
+  const fs::path away = folder_ / "away";
+  options.stop_requested = [&, left = 9]() mutable {
+    if (--left == 7) {
+      fs::rename(stored(), away);
+      test::write_text(stored(), "a file");
+    }
+    return false;
+  };
+  const RunSummary failed = run("run", {}, options);
+  EXPECT_TRUE(says(failed.not_stored, "step-00000024 is not stored (4 in a row): " + stored().string()));
+  EXPECT_TRUE(says(warned_, "step-00000006 is not stored (1 in a row)"));
+  EXPECT_TRUE(says(warning_of(failed), "is not stored"));
+  fs::remove(stored());
+  fs::rename(away, stored());
+  const RunSummary done = resume("run");
+  EXPECT_TRUE(done.nothing_to_do);
+  EXPECT_EQ(done.not_stored, "");
+  EXPECT_EQ(steps(), "24");
+}
+
+TEST_F(RunStorageTest, APlaceThatIsNoneAndAMissingProgramAreSentences) {
+  const auto storage = [](const std::string& place) {
+    return [place] { RunStorage({.storage = place}, {}).look(); };
+  };
+  for (const char* place : {"bucket/run", "gs://bucket/run", "s3://", ":run"})
+    expect_error(storage(place),
+                 {fmt::format("output.storage is '{}'; it must be s3://BUCKET/FOLDER", place)});
+  const std::string path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): one thread
+  ::setenv("PATH", folder_.path().c_str(), 1);   // NOLINT(concurrency-mt-unsafe)
+  expect_error(storage("s3://bucket/run"), {"needs the program rclone or aws, which is not on the PATH"});
+  expect_error(storage("remote:run"), {"needs the program rclone, which is not on the PATH"});
+  ::setenv("PATH", path.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+}
+
+}  // namespace
+}  // namespace telar
