@@ -43,6 +43,7 @@ struct ShowArguments {
 /// The default sample shape of a model of the zoo.
 std::string sample_of(const std::string& model) {
   if (model == "alexnet" || model.starts_with("resnet")) return "[3, 224, 224]";
+  if (model == "text_classifier") return "[128]";
   return model == "lstm" ? "[28, 28]" : "[1, 28, 28]";
 }
 
@@ -69,8 +70,9 @@ Job job_of(const ShowArguments& arguments) {
                                  : fmt::format("[{}]", fmt::join(arguments.sample, ", "));
   const int64_t classes = arguments.classes > 0 ? arguments.classes : large ? 1000 : 10;
   return parse_job(
-      fmt::format("name: {0}\nmodel: {0}\ndata: {{source: synthetic, shape: {1}, classes: {2}}}\n",
-                  arguments.what, sample, classes),
+      fmt::format("name: {0}\nmodel: {0}\ndata: {{source: synthetic, shape: {1}, classes: {2}{3}}}\n",
+                  arguments.what, sample, classes,
+                  arguments.what == "text_classifier" ? ", vocabulary: 10000" : ""),
       arguments.what, arguments.overrides);
 }
 

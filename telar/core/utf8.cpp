@@ -44,6 +44,15 @@ size_t utf8_character(std::string_view text) {
   return bytes == 1 || second_fits(first, byte_at(text, 1)) ? bytes : 0;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t bytes = utf8_character(text);
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
 std::string shown_as_text(std::string_view bytes) {
   std::string text;
   while (!bytes.empty()) {

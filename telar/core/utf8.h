@@ -10,6 +10,9 @@ namespace telar {
 /// one. (RFC 3629: no longer form than necessary, no surrogate, at most U+10FFFF.) The text is not empty.
 size_t utf8_character(std::string_view text);
 
+/// Whether a text consists of such characters.
+bool is_utf8(std::string_view text);
+
 /// Any bytes as text that a terminal shows and that does nothing else: bytes that are no UTF-8, and control
 /// characters other than tab and line end, become U+FFFD.
 std::string shown_as_text(std::string_view bytes);

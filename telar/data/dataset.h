@@ -18,6 +18,7 @@ struct SampleSpec {
   DType dtype = DType::f32;  ///< of the features: f32 or i32 (token ids)
   /// The features are f64 instead of f32, until they are normalised or rounded. Models take no such samples.
   bool wide = false;
+  int64_t vocabulary = 0;  ///< token ids are below it; 0: it is not known
   int64_t classes = 0;  ///< the numbers of a label are classes, i32 0 … classes-1; 0 means regression, in f32
   /// Of one sample's label. []: one number. Of a text, [length]: a class for each position.
   Shape labels;

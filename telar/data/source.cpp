@@ -66,6 +66,7 @@ SampleSpec spec_of_options(const Attributes& options) {
   SampleSpec spec;
   spec.features = Shape(options.integers("shape"));
   spec.dtype = options.integer("vocabulary") > 0 ? DType::i32 : DType::f32;
+  spec.vocabulary = options.integer("vocabulary");
   spec.classes = options.integer("classes");
   if (spec.classes == 0) spec.labels = {1};
   return spec;

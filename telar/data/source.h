@@ -85,6 +85,7 @@ struct SourceType {
   /// `data.test` sets some of the samples aside.
   bool test_by_user = false;
   bool file_each = false;         ///< each sample is a file, decoded when it is read
+  bool class_folders = false;     ///< in a folder, the samples are files in one folder for each class
   bool labels_positions = false;  ///< a sample has a label for each position, so no class of its own
   /// Whether the samples are bytes that are read as v / 255, so that bytes to predict are, too; absent: no.
   std::function<bool(const Attributes& options)> bytes_are_fractions = {};

@@ -31,6 +31,7 @@ class SyntheticBase : public Dataset {
   explicit SyntheticBase(const SyntheticOptions& options) : options_(options) {
     spec_.features = options.features;
     spec_.dtype = options.vocabulary > 0 ? DType::i32 : DType::f32;
+    spec_.vocabulary = options.vocabulary;
     spec_.classes = options.classes;
     if (options.classes == 0) spec_.labels = {1};
   }

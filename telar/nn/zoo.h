@@ -25,6 +25,9 @@ namespace telar {
 ///   gpt_small  layers (4), heads (4), width (128), dropout (0). Sample [T] i32; the prediction is
 ///              [N, T, classes], at each position the logits of the token that follows. The vocabulary is the
 ///              classes
+///   text_classifier
+///              width (64), vocabulary (required). Sample [T] i32, where 0 pads: the mean of the embeddings
+///              of the other tokens, and a linear layer
 ///
 /// Throws Error (user): an unknown model or option (with the nearest known one), an option of the wrong type
 /// or out of range, a sample shape that does not fit (with the layer that it does not fit).

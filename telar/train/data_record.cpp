@@ -67,7 +67,11 @@ SourceFiles files_of_set(const fs::path& folder, const SourceType& type) {
 void add_source(std::map<std::string, SourceFiles>& sources, const std::string& key, const fs::path& path,
                 const SourceType& type) {
   if (path.empty()) return;
-  if (fs::is_directory(path)) {
+  if (fs::is_directory(path) && type.class_folders) {
+    for (const fs::directory_entry& entry : visible_entries(path))
+      if (entry.is_directory())
+        sources[key + "/" + entry.path().filename().string()] = files_of_set(entry.path(), type);
+  } else if (fs::is_directory(path)) {
     sources[key] = files_of_set(path, type);
   } else if (is_file_pattern(path.string())) {
     for (const auto& [text, file] : files_of_pattern(path.string())) add_file(sources[key], file);

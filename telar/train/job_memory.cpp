@@ -45,7 +45,7 @@ void consider_results(const Graph& graph, size_t forward_nodes, LargestTensor& l
   }
 }
 
-/// Tokens are checked again when they are looked up, but only synthetic data say before which there will be.
+/// Tokens are checked again when they are looked up, but some data say before which there will be.
 void require_known_tokens(const Graph& graph, int64_t vocabulary) {
   for (const Node& node : graph.nodes()) {
     const int64_t rows = node.op->index_count(graph.input_types(node));
@@ -65,10 +65,7 @@ std::string JobMemory::str() const {
 
 JobMemory job_memory(const Job& job, const SampleSpec& spec, int processes) {
   const TrainingStep step = job_step(job, spec);
-  // The labels of positions are the tokens themselves.
-  if (spec.labels_positions()) require_known_tokens(step.gradient, spec.classes);
-  if (job.data.options.has("vocabulary"))
-    require_known_tokens(step.gradient, job.data.options.integer("vocabulary"));
+  if (spec.vocabulary > 0) require_known_tokens(step.gradient, spec.vocabulary);
   const auto sample = static_cast<int64_t>(spec.feature_bytes() + spec.label_bytes());
   const int64_t batch = product_of({job.training.batch, sample});
   LargestTensor largest;

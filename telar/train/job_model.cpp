@@ -69,6 +69,19 @@ std::string given_values_text(const ModelJob& model) {
   return text;
 }
 
+/// With the tokens of the data in models and layers that look tokens up and do not say how many there are.
+ModelJob with_vocabulary(ModelJob job, int64_t tokens) {
+  if (!job.name.empty()) {
+    const std::vector<std::string> known = option_names(job.name);
+    const bool takes = std::ranges::find(known, "vocabulary") != known.end();
+    if (takes && tokens > 0 && !job.options.has("vocabulary")) job.options.set("vocabulary", tokens);
+  }
+  for (LayerJob& layer : job.layers)
+    if (layer.type == "embedding" && layer.options.integer("vocabulary") == 0 && tokens > 0)
+      layer.options.set("vocabulary", tokens);
+  return job;
+}
+
 std::string layer_text(const LayerJob& layer) {
   std::vector<std::string> parts = {"name: " + value_text(layer.name), "type: " + layer.type};
   if (!layer.inputs.empty()) parts.push_back("inputs: " + value_text(layer.inputs));
@@ -159,7 +172,8 @@ Shape prediction_of(const SampleSpec& spec) {
 
 int64_t outputs_of(const SampleSpec& spec) { return spec.classes > 0 ? spec.classes : spec.labels[0]; }
 
-Model model_of_job(const ModelJob& job, const SampleSpec& spec) {
+Model model_of_job(const ModelJob& given, const SampleSpec& spec) {
+  const ModelJob job = with_vocabulary(given, spec.vocabulary);
   const DType input = spec.dtype;
   try {
     Model model = job.layers.empty() ? make_model(job.name, job.options, spec.features, outputs_of(spec))

@@ -18,7 +18,7 @@ std::string model_job_text(const ModelJob& model);
 
 /// The model, not of a file, for such samples. Throws Error (user) with the line of the layer or model that
 /// does not fit. The last layer must produce the prediction_of() the samples.
-Model model_of_job(const ModelJob& job, const SampleSpec& spec);
+Model model_of_job(const ModelJob& given, const SampleSpec& spec);
 
 /// What a model predicts of a sample: [classes], [positions, classes], or the shape of the targets.
 Shape prediction_of(const SampleSpec& spec);

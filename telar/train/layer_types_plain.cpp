@@ -121,6 +121,13 @@ std::vector<LayerType> plain_layer_types() {
        [](ModelBuilder& model, const LayerJob& layer, const Inputs& x) {
          return global_average_pool(model, layer.name, x[0]);
        }},
+      {"masked_mean",
+       2,
+       2,
+       {},
+       [](ModelBuilder& model, const LayerJob& layer, const Inputs& x) {
+         return masked_mean(model, layer.name, x[0], x[1]);
+       }},
       folded("add", [](GraphBuilder& graph, ValueId a, ValueId b) { return add(graph, a, b); }),
       folded("mul", [](GraphBuilder& graph, ValueId a, ValueId b) { return mul(graph, a, b); }),
       {"concat",

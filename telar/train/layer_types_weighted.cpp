@@ -25,6 +25,13 @@ Option required_count(const std::string& name) {
   return option;
 }
 
+/// 0: as many as the data have (job_model.cpp).
+Option tokens_looked_up() {
+  Option option = count("vocabulary", 0, 0);
+  option.fallback_text = "that of the data";
+  return option;
+}
+
 Option extent_option(const std::string& name, int64_t fallback, int64_t least = 1) {
   return {name, Integers{fallback}, {.least = static_cast<double>(least), .most = 1 << 20}, false, 2};
 }
@@ -126,7 +133,7 @@ std::vector<LayerType> weighted_layer_types() {
       {"embedding",
        1,
        1,
-       {required_count("vocabulary"), required_count("width")},
+       {tokens_looked_up(), required_count("width")},
        [](ModelBuilder& model, const LayerJob& layer, const std::vector<ValueId>& x) {
          return embedding(model, layer.name, x[0], layer.options.integer("vocabulary"),
                           layer.options.integer("width"));

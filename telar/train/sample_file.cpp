@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kMostExtent = int64_t{1} << 32U;
 constexpr int64_t kMostClasses = 1'000'000;  // the limit of data.classes
+constexpr int64_t kMostTokens = 1 << 30;     // the limit of data.vocabulary
 
 Shape shape_from(const JsonFields& fields, const std::string& name) {
   Shape shape(fields.integers(name, 1, kMostExtent));
@@ -29,6 +30,7 @@ std::string to_json(const SampleSpec& spec, int64_t rules) {
   nlohmann::ordered_json json;
   json["features"] = spec.features.dims();
   json["dtype"] = name_of(spec.dtype);
+  if (spec.vocabulary > 0) json["vocabulary"] = spec.vocabulary;
   json["classes"] = spec.classes;
   json["targets"] = spec.labels.dims();
   json["class_names"] = spec.class_names;
@@ -46,6 +48,7 @@ SampleSpec sample_spec_from_json(const std::string& text, const std::string& sou
   SampleSpec spec;
   spec.features = shape_from(fields, "features");
   spec.dtype = fields.choice("dtype", {"f32", "i32"}) == "i32" ? DType::i32 : DType::f32;
+  if (fields.has("vocabulary")) spec.vocabulary = fields.integer("vocabulary", 0, kMostTokens);
   spec.classes = fields.integer("classes", 0, kMostClasses);
   spec.labels = shape_from(fields, "targets");
   spec.class_names = fields.texts("class_names");

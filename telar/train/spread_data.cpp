@@ -274,6 +274,8 @@ SpreadDatasets open_spread_datasets(Job& job, const SampleChecks* checks, Proces
   if (found.front().contains("moments")) take_moments(job.data, moments_of_all(found), parts.notes);
   number_samples(parts, found, rank);
   prepare(job.data, seed, parts);
+  const std::vector<std::string>& classes = parts.spec().class_names;  // of all processes
+  if (job.data.options.has("class_names") && !classes.empty()) job.data.options.set("class_names", classes);
   DataRecord record = record_of_all(records, parts.spec());
   return {std::move(parts), std::move(record)};
 }

@@ -80,6 +80,14 @@ TEST(Zoo, GptSmallTakesTokensAndHeadsThatDivideItsWidth) {
             "model 'gpt_small' takes samples [T] of token ids, not [8, 4]");
 }
 
+TEST(Zoo, ATextClassifierIsATableAndALinearLayer) {
+  EXPECT_EQ(count("text_classifier", {{"vocabulary", int64_t{100}}}, {7}, 3), 100 * 64 + 64 * 3 + 3);
+  EXPECT_EQ(complaint("text_classifier", {}, {7}, 3),
+            "model 'text_classifier' needs the option 'vocabulary', an integer");
+  EXPECT_EQ(complaint("text_classifier", {{"vocabulary", int64_t{100}}}, {7, 2}, 3),
+            "model 'text_classifier' takes samples [T] of token ids, not [7, 2]");
+}
+
 TEST(Zoo, TheSmallStemKeepsTheImageSize) {
   const Model model = make_model("resnet18", {{"stem", std::string("3x3")}}, {3, 32, 32}, 10);
   EXPECT_EQ(trainable_count(parameters_of(model)), 11173962);  // the usual CIFAR-10 ResNet-18

@@ -37,9 +37,7 @@ TextFile text_file(const std::string& path) {
   const OpenFile file(path);
   if (file.descriptor() < 0) throw user_error("{}: cannot be opened", path);
   start.resize(file.read(path, 0, std::as_writable_bytes(std::span(start))));
-  if (is_bzip2(start)) throw user_error("{}: is compressed (bzip2); unpack it first", path);
-  for (const auto& [magic, name] : kCompressed)
-    if (start.starts_with(magic)) throw user_error("{}: is compressed ({}); unpack it first", path, name);
+  refuse_compressed(path, start);
   return {path, bytes};
 }
 
@@ -105,6 +103,12 @@ class WordWindows final : public Dataset {
 
 }  // namespace
 
+void refuse_compressed(const std::string& path, std::string_view start) {
+  if (is_bzip2(start)) throw user_error("{}: is compressed (bzip2); unpack it first", path);
+  for (const auto& [magic, name] : kCompressed)
+    if (start.starts_with(magic)) throw user_error("{}: is compressed ({}); unpack it first", path, name);
+}
+
 std::vector<TextFile> list_texts(const std::string& path) {
   if (!fs::exists(path)) throw user_error("{}: there is no such file or folder", path);
   if (!fs::is_directory(path)) return {text_file(path)};
@@ -123,6 +127,7 @@ SampleSpec spec_of_windows(int64_t length, int64_t tokens) {
   SampleSpec spec;
   spec.features = {length};
   spec.dtype = DType::i32;
+  spec.vocabulary = tokens;
   spec.classes = tokens;
   spec.labels = {length};
   return spec;

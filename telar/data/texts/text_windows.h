@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "telar/data/dataset.h"
@@ -21,6 +22,9 @@ struct TextFile {
 /// A file, or the files of a folder in the order of their names; hidden ones and folders do not count. Throws
 /// Error (user): nothing is there, a folder without files, a file that is compressed or cannot be read.
 std::vector<TextFile> list_texts(const std::string& path);
+
+/// Throws Error (user) if a file begins as one that must be unpacked first.
+void refuse_compressed(const std::string& path, std::string_view start);
 
 /// A sample for each window: `length` tokens, and as its label the token that follows each of them.
 SampleSpec spec_of_windows(int64_t length, int64_t tokens);

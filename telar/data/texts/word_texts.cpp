@@ -1,7 +1,6 @@
 #include "telar/data/texts/word_texts.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "telar/core/error.h"
 #include "telar/data/files.h"
@@ -15,20 +14,36 @@ std::vector<int64_t> NumberedTexts::lengths() const {
   return lengths;
 }
 
+void NumberedTexts::add(std::string_view text) {
+  std::vector<int32_t>& numbers = texts.emplace_back();
+  for (const std::string_view word : words_of(text)) {
+    const auto [found, added] = known_.try_emplace(std::string(word), static_cast<int32_t>(known_.size()));
+    if (added) words.emplace_back(word);
+    numbers.push_back(found->second);
+  }
+}
+
 NumberedTexts numbered_texts(const std::vector<TextFile>& files) {
   NumberedTexts numbered;
-  std::unordered_map<std::string, int32_t> known;
   for (const TextFile& file : files) {
     const Bytes bytes = read_listed_file(file.path);
-    std::vector<int32_t>& text = numbered.texts.emplace_back();
-    for (const std::string_view word :
-         words_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
-      const auto [found, added] = known.try_emplace(std::string(word), static_cast<int32_t>(known.size()));
-      if (added) numbered.words.emplace_back(word);
-      text.push_back(found->second);
-    }
+    numbered.add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
   return numbered;
+}
+
+std::vector<std::string> frequent_words(const std::vector<std::string>& words,
+                                        const std::vector<int64_t>& counts, int64_t most) {
+  std::vector<size_t> order;
+  for (size_t word = 0; word < counts.size(); ++word)
+    if (counts[word] > 0 && words[word] != kUnknownWord) order.push_back(word);
+  std::ranges::sort(order, [&](size_t a, size_t b) {
+    return counts[a] != counts[b] ? counts[a] > counts[b] : words[a] < words[b];
+  });
+  std::vector<std::string> frequent{std::string(kUnknownWord)};
+  for (const size_t word : order)
+    if (std::ssize(frequent) < most) frequent.push_back(words[word]);
+  return frequent;
 }
 
 std::vector<std::string> frequent_words(const NumberedTexts& texts, const WindowPlaces& places,
@@ -41,16 +56,7 @@ std::vector<std::string> frequent_words(const NumberedTexts& texts, const Window
          std::span(texts.texts[place.text]).subspan(static_cast<size_t>(place.begin), count))
       ++counts[static_cast<size_t>(word)];
   }
-  std::vector<size_t> order;
-  for (size_t word = 0; word < counts.size(); ++word)
-    if (counts[word] > 0 && texts.words[word] != kUnknownWord) order.push_back(word);
-  std::ranges::sort(order, [&](size_t a, size_t b) {
-    return counts[a] != counts[b] ? counts[a] > counts[b] : texts.words[a] < texts.words[b];
-  });
-  std::vector<std::string> words{std::string(kUnknownWord)};
-  for (const size_t word : order)
-    if (std::ssize(words) < most) words.push_back(texts.words[word]);
-  return words;
+  return frequent_words(texts.words, counts, most);
 }
 
 std::vector<std::vector<int32_t>> with_tokens(NumberedTexts texts,

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "telar/data/texts/text_windows.h"
@@ -14,11 +16,18 @@ struct NumberedTexts {
   std::vector<std::string> words;  ///< by number
 
   std::vector<int64_t> lengths() const;
+  void add(std::string_view text);
+
+ private:
+  std::unordered_map<std::string, int32_t> known_;
 };
 NumberedTexts numbered_texts(const std::vector<TextFile>& files);
 
-/// kUnknownWord, and the words that are most frequent in these windows, without the token after each: at most
-/// `most` in all, and of equally frequent ones those that are the first by their bytes.
+/// kUnknownWord, and the words that are most frequent, at most `most` in all; of equally frequent ones those
+/// that are the first by their bytes. `counts`: of each word of `words`.
+std::vector<std::string> frequent_words(const std::vector<std::string>& words,
+                                        const std::vector<int64_t>& counts, int64_t most);
+/// The same of the words in these windows, without the token after each.
 std::vector<std::string> frequent_words(const NumberedTexts& texts, const WindowPlaces& places,
                                         const std::vector<int64_t>& windows, int64_t most);
 

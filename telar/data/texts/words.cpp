@@ -26,15 +26,6 @@ size_t word_length(std::string_view text) {
   return length;
 }
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t bytes = utf8_character(text);
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
 }  // namespace
 
 std::vector<std::string_view> words_of(std::string_view text) {

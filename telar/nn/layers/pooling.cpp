@@ -1,7 +1,12 @@
 #include "telar/nn/layers/pooling.h"
 
 #include "telar/core/error.h"
+#include "telar/graph/ops/math.h"
+#include "telar/graph/ops/matmul.h"
 #include "telar/graph/ops/pooling.h"
+#include "telar/graph/ops/reduce.h"
+#include "telar/graph/ops/reshape.h"
+#include "telar/graph/ops/whole_numbers.h"
 
 namespace telar {
 
@@ -33,6 +38,23 @@ ValueId global_average_pool(ModelBuilder& model, const std::string& name, ValueI
   const ScopeGuard scope(model, name);
   model.require_rank("global_average_pool", x, 4);
   return global_average_pool(model, x);
+}
+
+ValueId masked_mean(ModelBuilder& model, const std::string& name, ValueId x, ValueId tokens) {
+  const ScopeGuard scope(model, name);
+  const TensorType values = model.graph().type(x);
+  const TensorType ids = model.graph().type(tokens);
+  if (values.shape.rank() != 3 || ids.dtype != DType::i32 || ids.shape.rank() != 2 ||
+      values.shape[1] != ids.shape[1]) {
+    throw user_error("layer '{}': masked_mean takes values [N, T, D] and tokens i32 [N, T], not {} and {}",
+                     model.graph().scope(), values.str(), ids.str());
+  }
+  const int64_t length = ids.shape[1];
+  constexpr double kMostTokens = 1 << 30;
+  const ValueId counts = within(model, to_numbers(model, tokens), 0.5, kMostTokens);
+  const ValueId sum = matmul(model, reshape(model, counts, {-1, 1, length}), x);
+  const ValueId number = clamp(model, reduce_sum(model, counts, {1}, true), 1, static_cast<double>(length));
+  return divide(model, reshape(model, sum, {-1, values.shape[2]}), number);
 }
 
 }  // namespace telar

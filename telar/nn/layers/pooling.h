@@ -13,4 +13,8 @@ ValueId average_pool(ModelBuilder& model, const std::string& name, ValueId x, Ex
 /// Over all of H and W: [N, C, 1, 1].
 ValueId global_average_pool(ModelBuilder& model, const std::string& name, ValueId x);
 
+/// The mean over the positions of a sequence, without those whose token is 0, which pads it; 0 if there is no
+/// other. x: [N, T, D]; tokens: [N, T] i32; y: [N, D].
+ValueId masked_mean(ModelBuilder& model, const std::string& name, ValueId x, ValueId tokens);
+
 }  // namespace telar

@@ -23,5 +23,6 @@ ZooEntry resnet34_entry();
 ZooEntry resnet50_entry();
 ZooEntry lstm_entry();
 ZooEntry gpt_small_entry();
+ZooEntry text_classifier_entry();
 
 }  // namespace telar

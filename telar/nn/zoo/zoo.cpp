@@ -11,8 +11,8 @@ namespace telar {
 namespace {
 
 std::vector<ZooEntry> entries() {
-  return {mlp_entry(),      convnet_entry(),  lenet5_entry(), alexnet_entry(),  resnet18_entry(),
-          resnet34_entry(), resnet50_entry(), lstm_entry(),   gpt_small_entry()};
+  return {mlp_entry(),      convnet_entry(),  lenet5_entry(), alexnet_entry(),   resnet18_entry(),
+          resnet34_entry(), resnet50_entry(), lstm_entry(),   gpt_small_entry(), text_classifier_entry()};
 }
 
 ZooEntry entry_of(const std::string& name) {
