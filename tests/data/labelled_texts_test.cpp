@@ -1,6 +1,7 @@
 #include "telar/data/texts/labelled_texts.h"
 
 #include "data/support.h"
+#include "telar/core/random.h"
 #include "telar/data/source.h"
 
 namespace telar::test {
@@ -57,6 +58,45 @@ TEST(LabelledTexts, ALineIsALabelATabAndAText) {
   EXPECT_EQ(lines("one\n\ntwo\tthree\n", TextUse::predict), (Texts{"=one", "=", "=two\tthree"}));
   expect_error([] { lines("a\tb\nno tab\n"); }, {"t.txt, line 2: has no tab"});
   expect_error([] { lines("a\tb\n\ttext\n"); }, {"t.txt, line 2: the label is empty"});
+}
+
+std::string drawn_text(RandomSequence& random, std::string_view letters) {
+  std::string text(random.below(6), ' ');
+  for (char& c : text) c = letters[random.below(static_cast<uint32_t>(letters.size()))];
+  return text;
+}
+
+TEST(LabelledTexts, RandomTablesAreReadAsTheyWereWritten) {
+  RandomSequence random(1, 1);
+  for (int round = 0; round < 500; ++round) {
+    std::string written = "text,label\n";
+    Texts expected;
+    for (uint32_t row = 1 + random.below(5); row > 0; --row) {
+      const std::string text = drawn_text(random, "a,\"\r\n \t\xC3");
+      std::string quoted;
+      for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+      written += "\"" + quoted + "\",x" + (random.below(2) == 0 ? "\n" : "\r\n");
+      expected.push_back("x=" + text);
+    }
+    ASSERT_EQ(table(written), expected) << written;
+  }
+}
+
+TEST(LabelledTexts, AnyBytesAreReadOrRefused) {
+  RandomSequence random(2, 1);
+  int read = 0;
+  for (int round = 0; round < 5000; ++round) {
+    std::string text = "text,label\n";
+    for (int i = 0; i < 4; ++i) text += drawn_text(random, std::string_view("a,x\"\r\n\t\xFF\0", 9)) + ",x\n";
+    try {
+      table(text, round % 2 == 0 ? TextUse::train : TextUse::predict);
+      lines(text, round % 2 == 0 ? TextUse::predict : TextUse::train);
+      ++read;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::user) << error.what();
+    }
+  }
+  EXPECT_GT(read, 100);
 }
 
 class LabelledTextFiles : public testing::Test {
