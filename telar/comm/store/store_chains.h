@@ -35,8 +35,8 @@ struct StoreChainsOptions {
   /// From any thread; may be empty.
   std::function<void(const std::vector<std::string>& addresses)> joined_changed;
   std::function<void()> failed;  ///< failure() says why; from any thread
-  /// Of servers that have joined, are lost or leave; of shards that another server serves; and once after each
-  /// loss, that all variables have their copies. From any thread; may be empty.
+  /// Of servers that have joined, are lost or leave; of shards that another server serves; and once after
+  /// each loss, that all variables have their copies. From any thread; may be empty.
   std::function<void(const std::string&)> say;
   double patience_seconds = 60;  ///< for the servers at the start, and for silent ones that have the only copies
   std::stop_token stop;          ///< ends all waits with an Error (run)

@@ -37,8 +37,8 @@ bool StoreMembers::given_up(uint32_t member, int64_t round, StoreClock::time_poi
   const std::lock_guard lock(mutex_);
   const auto now = StoreClock::now();
   const auto found = members_.find(member);
-  // The member may still be connecting: at the start, or after the server's restart. It is waited for once, not
-  // for each range of the round.
+  // The member may still be connecting: at the start, or after the server's restart. It is waited for once,
+  // not for each range of the round.
   if (found == members_.end()) {
     if (now - since < patience_) return false;
     members_.emplace(member, Member{});
