@@ -166,7 +166,8 @@ std::vector<Chart> learning_charts(const std::vector<std::pair<std::string, Trai
         Kind{"Loss of new samples (window)", "loss", &TrainingCurve::steps, &CurvePoint::window_loss},
         Kind{"Accuracy of new samples (window)", "accuracy", &TrainingCurve::steps,
              &CurvePoint::window_accuracy}}) {
-    for (const Against& against : {Against{"samples", {"samples", ""}, &CurvePoint::samples, &CurveMark::samples},
+    for (const Against& against :
+         {Against{"samples", {"samples", ""}, &CurvePoint::samples, &CurveMark::samples},
           Against{"time", {"training time", "s"}, &CurvePoint::seconds, &CurveMark::seconds}}) {
       Chart chart{
           fmt::format("{} against {}", kind.title, against.title), against.axis, {kind.label, ""}, {}};

@@ -315,7 +315,8 @@ struct CopyingServers {
   /// The first one's, while members push to both.
   double largest_size(size_t bytes) {
     begin(bytes);
-    const std::jthread other([&] { push_from_four([&](uint32_t member) { return client(1, member, false); }); });
+    const std::jthread other(
+        [&] { push_from_four([&](uint32_t member) { return client(1, member, false); }); });
     push_from_four([&](uint32_t member) { return client(0, member, false); });
     return first.largest_size();
   }
@@ -349,12 +350,13 @@ void add_exchanges(Result& result, const std::string& address, CopyingServers& c
   const Loopback loopback = measure_loopback();
   StoreClient({.address = address, .job = "bench"}).create(layout_of(kLarge), "");
   const auto add_of = [&](const StoreClientOptions& client, size_t bytes, double limit_ms) {
-    result.rows.push_back({{"push and pull of " + size_text(bytes) + (client.shard > 0 ? ", with copies" : ""),
-                            client.shared_memory ? "shared memory" : "gRPC"},
-                           Measured{measure_exchange(client, bytes), 0, 2 * static_cast<double>(bytes), limit_ms,
-                                    false, std::nullopt},
-                           "",
-                           {}});
+    result.rows.push_back(
+        {{"push and pull of " + size_text(bytes) + (client.shard > 0 ? ", with copies" : ""),
+          client.shared_memory ? "shared memory" : "gRPC"},
+         Measured{measure_exchange(client, bytes), 0, 2 * static_cast<double>(bytes), limit_ms, false,
+                  std::nullopt},
+         "",
+         {}});
   };
   const auto add = [&](size_t bytes, bool shared_memory, double limit_ms) {
     add_of(client_of(address, 1, shared_memory), bytes, limit_ms);

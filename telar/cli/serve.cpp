@@ -88,7 +88,8 @@ int serve(const ServeArguments& arguments) {
   options.shared_memory = !arguments.no_shared_memory;
   options.make_update = program_updates();
   options.say = [&log](const std::string& text) { log.line(text); };
-  options.fresh = arguments.supervised && arguments.listen.ends_with(":0");  // a new one, of a new start of the run
+  options.fresh =
+      arguments.supervised && arguments.listen.ends_with(":0");  // a new one, of a new start of the run
   {
     StoreServer server(options);
     if (!arguments.address_file.empty()) write_file(arguments.address_file, server.address() + "\n");

@@ -50,8 +50,8 @@ class LogObserver final : public TrainingObserver {
   /// Writes that processes were lost or have come, and with which step the run goes on: {"kind": "recovery",
   /// …, "lost": "rank 2 (host:pid)", "come": "", "processes": 2, "processes_before": 3, "steps_again": 7}.
   /// `before`: 0 where it is not known, and not written.
-  void changed(const std::string& lost, const std::string& come, int processes, int before, int64_t steps_again,
-               const TrainingState& state);
+  void changed(const std::string& lost, const std::string& come, int processes, int before,
+               int64_t steps_again, const TrainingState& state);
   /// Waits until all data are on the storage device.
   void sync();
 

@@ -110,8 +110,8 @@ TEST(Report, MarksWhereARunWasResumedAndLostProcesses) {
   const auto run = add_run(
       folder, "run",
       step(1) + "{" + R"("kind":"recovery",)" + at2 +
-          R"x(,"lost":"rank 2 (<b>:7)","come":"","processes":2,"processes_before":3,"steps_again":0})x" + "\n" +
-          "{" + R"("kind":"recovery",)" + at2 +
+          R"x(,"lost":"rank 2 (<b>:7)","come":"","processes":2,"processes_before":3,"steps_again":0})x" +
+          "\n" + "{" + R"("kind":"recovery",)" + at2 +
           R"x(,"lost":"","come":"rank 2 (a:9)","processes":3,"processes_before":2,"steps_again":0})x" + "\n" +
           "{" + R"("kind":"resume",)" + at2 + R"(,"changes":"training.batch: 1 → 2"})" + "\n" + step(4));
   const std::string page = report_page({quiet, run}, "");

@@ -61,12 +61,14 @@ class StoreChains::Impl {
       }
     }
     const Clock::time_point begin = Clock::now();
-    wait([this, begin] {
-      if (!options_.joined.empty() && Clock::now() - begin > kFirstWord) found_elsewhere();
-      for (size_t s = 0; s < keepers_.size(); ++s)
-        if (founded_[s] == 0 || !knows(keepers_[s].chain().servers.front(), s)) return false;
-      return true;
-    }, [] { return false; });
+    wait(
+        [this, begin] {
+          if (!options_.joined.empty() && Clock::now() - begin > kFirstWord) found_elsewhere();
+          for (size_t s = 0; s < keepers_.size(); ++s)
+            if (founded_[s] == 0 || !knows(keepers_[s].chain().servers.front(), s)) return false;
+          return true;
+        },
+        [] { return false; });
   }
 
   void join(const std::string& address) {
@@ -115,13 +117,13 @@ class StoreChains::Impl {
     std::unique_ptr<store::ParameterStore::Stub> stub = {};
     StoreServerId id = 0;  ///< 0: it has never answered
     bool given_up = false;
-    std::optional<Clock::time_point> unlinked = {};   ///< since when it cannot follow another one
-    std::optional<Clock::time_point> barred = {};     ///< until when it has no copies
-    std::optional<Error> refusal = {};                ///< the last one, since it has answered
-    std::optional<Clock::time_point> leaving = {};  ///< since when it has asked to be left out
-    std::map<size_t, int64_t> generations = {};     ///< of the shards that it has, as it has said
-    bool news = false;                              ///< there is something to tell it
-    int failures = 0;                               ///< in a row
+    std::optional<Clock::time_point> unlinked = {};  ///< since when it cannot follow another one
+    std::optional<Clock::time_point> barred = {};    ///< until when it has no copies
+    std::optional<Error> refusal = {};               ///< the last one, since it has answered
+    std::optional<Clock::time_point> leaving = {};   ///< since when it has asked to be left out
+    std::map<size_t, int64_t> generations = {};      ///< of the shards that it has, as it has said
+    bool news = false;                               ///< there is something to tell it
+    int failures = 0;                                ///< in a row
     Clock::time_point answered = Clock::now();
     grpc::Status status = {};
   };
@@ -178,8 +180,9 @@ class StoreChains::Impl {
 
   /// Of the options.
   bool all_answer() const {
-    return std::ranges::all_of(
-        servers_, [](const Server& server) { return server.joined || (server.failures == 0 && !server.unlinked); });
+    return std::ranges::all_of(servers_, [](const Server& server) {
+      return server.joined || (server.failures == 0 && !server.unlinked);
+    });
   }
 
   /// No patience is lost while `advances`.
@@ -460,7 +463,8 @@ class StoreChains::Impl {
       answer |= server != nullptr && !server->given_up;
     }
     if (answer) return void(missing_since_.erase(s));
-    const std::chrono::duration<double> since = Clock::now() - missing_since_.emplace(s, Clock::now()).first->second;
+    const std::chrono::duration<double> since =
+        Clock::now() - missing_since_.emplace(s, Clock::now()).first->second;
     if (!exist && since > kLastWord) fail(run_error("no copy of what parameter server {} held is left", s));
     if (since.count() > options_.patience_seconds)
       fail(run_error("no parameter server with a copy of what server {} held has answered for {:.0f} s", s,

@@ -38,8 +38,9 @@ struct StoreChainsOptions {
   /// Of servers that have joined, are lost or leave; of shards that another server serves; and once after
   /// each loss, that all variables have their copies. From any thread; may be empty.
   std::function<void(const std::string&)> say;
-  double patience_seconds = 60;  ///< for the servers at the start, and for silent ones that have the only copies
-  std::stop_token stop;          ///< ends all waits with an Error (run)
+  double patience_seconds =
+      60;                ///< for the servers at the start, and for silent ones that have the only copies
+  std::stop_token stop;  ///< ends all waits with an Error (run)
 };
 
 /// The coordinator's side of the chains of servers (ChainKeeper). It asks each server five times a second for
