@@ -100,8 +100,8 @@ spec:
 ---
 )";
 
-// Exit code 2 is a mistake in the job. After SIGTERM (a drained node) a process has saved what it had, and goes
-// on in another pod. The empty lists are for Kubernetes 1.28, whose schema requires them.
+// Exit code 2 is a mistake in the job. After SIGTERM (a drained node) a process has saved what it had, and
+// goes on in another pod. The empty lists are for Kubernetes 1.28, whose schema requires them.
 constexpr const char* kJob = R"(apiVersion: batch/v1
 kind: Job
 metadata: {name: @WORKLOAD@, labels: @SELECTED@}

@@ -18,9 +18,9 @@ struct KubernetesManifests {
   std::map<std::string, std::string> files = {};
 };
 
-/// Manifests of a run as job.run says. `processes`: that train; with parameter servers, the first one does not.
-/// The first process is a Job, the others are an Indexed Job (a Deployment if their number follows the load),
-/// and the parameter servers a StatefulSet. Throws Error (user) if the job's name is no name there.
+/// Manifests of a run as job.run says. `processes`: that train; with parameter servers, the first one does
+/// not. The first process is a Job, the others are an Indexed Job (a Deployment if their number follows the
+/// load), and the parameter servers a StatefulSet. Throws Error (user) if the job's name is no name there.
 KubernetesManifests kubernetes_manifests(Job job, int64_t processes);
 
 }  // namespace telar

@@ -52,8 +52,8 @@ struct CheckpointWriting {
 /// Writes checkpoints into a folder during training.
 ///
 /// With `behind`, the state is copied between two steps, and a thread writes the copy. Another thread stores
-/// it and runs the command then. The next checkpoint waits for both. An error of a thread is thrown by the next
-/// call; whoever needs the checkpoint calls save().
+/// it and runs the command then. The next checkpoint waits for both. An error of a thread is thrown by the
+/// next call; whoever needs the checkpoint calls save().
 class CheckpointObserver final : public CheckpointTimes {
  public:
   /// `followers`: the processes of the session, each with a CheckpointFollower; null: it is alone.

@@ -38,8 +38,8 @@ class HeldStore {
   /// Most bytes of incomplete sums.
   static constexpr size_t kOpenBytes = size_t{8} << 20;
 
-  /// Continues from the last snapshot of the folder. Throws Error (user) if it is damaged, or if another server
-  /// has the folder for 5 s more.
+  /// Continues from the last snapshot of the folder. Throws Error (user) if it is damaged, or if another
+  /// server has the folder for 5 s more.
   explicit HeldStore(HeldStoreOptions options);
   /// Saves a last snapshot. No member may be served any more.
   ~HeldStore();

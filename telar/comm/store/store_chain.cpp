@@ -62,8 +62,8 @@ void ChainedBlock::push(int64_t generation, Ticket ticket, size_t begin, size_t 
   hold(is_last() ? sequence_ : held_);
 }
 
-/// Whether all who have a copy of the block have this server's updates. So it is before one that joins asks for
-/// its copy, which will have them. In a later generation, that one may have its copy already.
+/// Whether all who have a copy of the block have this server's updates. So it is before one that joins asks
+/// for its copy, which will have them. In a later generation, that one may have its copy already.
 bool ChainedBlock::is_last() const {
   return is_tail() ||
          (place() + 2 == chain_.servers.size() && chain_.joins_since == chain_.generation && !sending_);

@@ -49,8 +49,8 @@ struct StoreChainsOptions {
 /// server has come back or joined, the copies are spread again (next_placements).
 ///
 /// A server that has joined is forgotten when it has not answered for a minute, and at once when it refuses
-/// or is one that has another address here; it may join again, a minute after a refusal. A server that answers
-/// here, but cannot connect to its predecessor for 5 s, is left out for a minute.
+/// or is one that has another address here; it may join again, a minute after a refusal. A server that
+/// answers here, but cannot connect to its predecessor for 5 s, is left out for a minute.
 ///
 /// The chains of a coordinator are new ones, because it writes the state with which the training begins, or
 /// is resumed. Their generations begin above those of earlier coordinators, whose servers they are no longer.
@@ -68,8 +68,8 @@ class StoreChains {
   /// After the shards are written: copies them, and waits until all copies are there. Throws like the
   /// constructor.
   void copy();
-  /// A server has joined, maybe not for the first time. From any thread; does not wait. Throws Error (user) if
-  /// it cannot be one of these, or has refused less than a minute ago.
+  /// A server has joined, maybe not for the first time. From any thread; does not wait. Throws Error (user)
+  /// if it cannot be one of these, or has refused less than a minute ago.
   void join(const std::string& address);
   /// Why the training cannot go on: no copy of a shard is left, or another coordinator has taken the servers.
   /// Empty: it can.

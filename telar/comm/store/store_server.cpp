@@ -238,8 +238,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     return grpc::Status::OK;
   }
 
-  /// One call at a time. Making the arenas of a copy can take longer than the coordinator waits for an answer;
-  /// when it asks again, it hears what there is.
+  /// One call at a time. Making the arenas of a copy can take longer than the coordinator waits for an
+  /// answer; when it asks again, it hears what there is.
   void configure_all(const store::ConfigureRequest& request) {
     const std::unique_lock configuring(configuring_, std::try_to_lock);
     if (!configuring || ending_) return;
