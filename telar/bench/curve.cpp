@@ -101,9 +101,17 @@ Points points_of(const std::vector<CurvePoint>& curve, double CurvePoint::*x, Qu
 /// Over the time: a line that is level between two marks.
 Points processes_of(const TrainingCurve& curve) {
   Points points;
+  double resumed = 0;
   for (const CurveMark& mark : curve.marks) {
-    if (!mark.processes) continue;
+    if (!mark.processes) {
+      resumed = mark.seconds;
+      continue;
+    }
     if (points.empty() && mark.before) points.emplace_back(0, *mark.before);
+    if (mark.before && points.back().second != static_cast<double>(*mark.before)) {
+      points.emplace_back(resumed, points.back().second);
+      points.emplace_back(resumed, *mark.before);
+    }
     if (!points.empty()) points.emplace_back(mark.seconds, points.back().second);
     points.emplace_back(mark.seconds, *mark.processes);
   }

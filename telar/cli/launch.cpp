@@ -342,6 +342,18 @@ int render(const LaunchArguments& arguments, const Job& job) {
     throw user_error(
         "--on kubernetes: the pods take certificates and token from a Secret, not from this host");
   const LaunchJob& run = job.run;
+  if (arguments.resume || !arguments.output.empty() || !arguments.summary.empty() ||
+      !arguments.program.empty())
+    throw user_error(
+        "--resume, --output, --summary and --program are not for --on kubernetes: a run there is in a folder of its pods, and resumes by itself");
+  if (std::filesystem::is_directory(arguments.job))
+    throw user_error(
+        "{}: the checkpoints of this run are not in the cluster; give the file of a job, and with output.storage the place where the run is",
+        arguments.job);
+  if (job.output.storage.starts_with('/') || job.output.storage.starts_with("file://"))
+    throw user_error(
+        "output.storage is {}, which would be gone with its pod; without it, the run is on a volume of the cluster",
+        job.output.storage);
   if (run.image.empty())
     throw user_error("--on kubernetes: name with --image (run.image) the image that contains telar");
   const int64_t processes = processes_of(job);

@@ -15,7 +15,8 @@ std::optional<FolderLock> FolderLock::take(const std::filesystem::path& folder) 
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) throw disk_error("open the folder", folder, errno);
   FolderLock lock(descriptor);
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return lock;
+  // A file system without locks gives none to another one, either.
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return lock;
   return std::nullopt;
 }
 

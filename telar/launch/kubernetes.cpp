@@ -52,12 +52,12 @@ std::string indented(const std::string& text, size_t spaces) {
 // cluster's API.
 constexpr const char* kCommon = R"(apiVersion: v1
 kind: ServiceAccount
-metadata: {name: @NAME@, labels: @LABELS@}
+metadata: {name: "@NAME@", labels: @LABELS@}
 automountServiceAccountToken: false
 ---
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
-metadata: {name: @NAME@, labels: @LABELS@}
+metadata: {name: "@NAME@", labels: @LABELS@}
 spec:
   podSelector:
     matchLabels: @LABELS@
@@ -168,7 +168,7 @@ constexpr const char* kPod = R"(template:
     labels: @SELECTED@
   spec:
     @RESTART@
-    serviceAccountName: @NAME@
+    serviceAccountName: "@NAME@"
     automountServiceAccountToken: false
     terminationGracePeriodSeconds: @GRACE@
 @SPREAD@
@@ -295,7 +295,7 @@ class Manifests {
   bool stored() const { return !job_.output.storage.empty(); }
 
   std::string labels(const std::string& component) const {
-    return fmt::format("{{app.kubernetes.io/name: telar, app.kubernetes.io/instance: {}{}}}", name_,
+    return fmt::format("{{app.kubernetes.io/name: telar, app.kubernetes.io/instance: \"{}\"{}}}", name_,
                        component.empty() ? "" : ", app.kubernetes.io/component: " + component);
   }
 

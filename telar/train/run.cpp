@@ -230,7 +230,7 @@ class Run {
     use_storage(again, [&] {
       storage_.emplace(job_.output, [this](const std::string& text) { warn(text); });
       storage_->look();
-      if (storage_->has_checkpoint() && !again) storage_->require_job(job_);
+      if (storage_->has_checkpoint()) storage_->require_job(job_, again);
       options_.resume |= storage_->has_checkpoint();
     });
     const bool here = again || (options_.resume && !job_.output.folder.empty());

@@ -66,6 +66,10 @@ void require_whole(const fs::path& folder, const std::string& part, const JsonFi
                        found.contains(name) ? "not the one that was stored" : "missing");
 }
 
+bool is_within(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
 }  // namespace
 
 RunStorage::RunStorage(const OutputJob& output, std::function<void(const std::string&)> warn)
@@ -89,14 +93,14 @@ void RunStorage::look() {
   if (std::ranges::find(names, kRunId) != names.end()) run_id_ = first_line(program_.read(kRunId));
 }
 
-void RunStorage::require_job(const Job& job) const {
+void RunStorage::require_job(const Job& job, bool again) const {
   const std::string file = whole_.front().name + kMarker;
   const std::string source = program_.place() + "/" + file;
   const Job before = parse_job(JsonFields(program_.read(file), source).text("job"), source);
   std::vector<std::string> texts;
   if (before.name != job.name) texts.push_back(fmt::format("name: {} → {}", before.name, job.name));
   for (const JobChange& change : job_changes(before, job))
-    if (change.rule != OnResume::free) texts.push_back(change.str());
+    if (!again && change.rule != OnResume::free) texts.push_back(change.str());
   if (!texts.empty())
     throw user_error(
         "{} has a run of another job: {}; store this run elsewhere (--storage), or continue that one with this job (--resume)",
@@ -104,6 +108,11 @@ void RunStorage::require_job(const Job& job) const {
 }
 
 void RunStorage::identify(const RunFolder& folder) {
+  const fs::path run = fs::weakly_canonical(folder.path());
+  const fs::path place = fs::weakly_canonical(program_.folder());
+  if (!program_.folder().empty() && (is_within(place, run) || is_within(run, place)))
+    throw user_error("{} and {}: one is within the other; store the run elsewhere (--storage)",
+                     program_.place(), folder.path().string());
   const fs::path file = folder.path() / kRunId;
   const bool known = fs::exists(file);
   const bool has_begun = !list_checkpoints(folder.checkpoints()).empty();
@@ -134,9 +143,8 @@ void RunStorage::bring(const RunFolder& folder, const std::function<void(const s
                              folder.path().string()));
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::run) throw;
-      warn_(fmt::format("{}; it is removed there, and the one before is used", error.what()));
+      warn_(fmt::format("{}; the one before is used", error.what()));
     }
-    program_.remove_file(newest.name + kMarker);
     whole_.erase(whole_.begin());
   }
 }

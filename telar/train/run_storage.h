@@ -27,7 +27,7 @@ class RunStorage {
   void look();
   bool has_checkpoint() const { return !whole_.empty(); }
   /// Throws Error (user) if the newest checkpoint is of a job with another name, or that has other results.
-  void require_job(const Job& job) const;
+  void require_job(const Job& job, bool again) const;
   /// Makes sure that it is the folder's run, and that it can be written. If the newest whole checkpoint is
   /// newer than those of the folder, copies it there, and the best one, and says so. Throws Error.
   void bring(const RunFolder& folder, const std::function<void(const std::string&)>& say);

@@ -18,6 +18,7 @@ namespace telar {
 
 namespace fs = std::filesystem;
 
+// Of a folder of this machine, the one above must be there: an absent one may be a disk that is not mounted.
 // rclone ends with 3 if a folder is not there, which of object stores also an empty one is; aws with 1.
 const StorageProgram::Scripts StorageProgram::kRclone = {
     .program = "rclone",
@@ -39,9 +40,9 @@ const StorageProgram::Scripts StorageProgram::kAws = {
 };
 const StorageProgram::Scripts StorageProgram::kCp = {
     .program = "cp",
-    .list = R"([ ! -e "$1" ] || ls -p "$1")",
+    .list = R"(ls -p "$1" || { [ ! -e "$1" ] && [ -d "${1%/*}/" ]; })",
     .read = R"(cat "$1")",
-    .put = R"(mkdir -p "$1" && cp -R "$2/." "$1" && sync -f "$1")",
+    .put = R"({ [ -d "$1" ] || mkdir "$1"; } && cp -R "$2/." "$1" && sync -f "$1")",
     .get = R"(cp -R "$1/." "$2")",
     .remove_file = R"(rm "$1")",
     .remove_folder = R"(rm -r "$1")",
@@ -101,6 +102,8 @@ std::string last_lines_of(const std::string& text) {
 }  // namespace
 
 StorageProgram::StorageProgram(std::string place) : place_(std::move(place)), root_(place_), scripts_(&kCp) {
+  if (root_.starts_with('-'))
+    throw user_error("output.storage is {}, which is an option, not a place", place_);
   while (root_.ends_with('/')) root_.pop_back();
   const size_t colon = root_.find(':');
   if (root_.starts_with(kFile)) root_ = root_.substr(kFile.size());

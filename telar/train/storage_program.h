@@ -18,6 +18,8 @@ class StorageProgram {
   explicit StorageProgram(std::string place);
 
   const std::string& place() const { return place_; }
+  /// Of this machine; empty: it is elsewhere.
+  std::filesystem::path folder() const { return root_.starts_with('/') ? root_ : std::string(); }
   /// Throws Error (user) unless the program is on the PATH.
   void require() const;
   /// The names in the folder; those of folders end with "/". Empty if it is not there.

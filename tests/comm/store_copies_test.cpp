@@ -539,7 +539,8 @@ TEST_F(StoreCopies, AServerThatCannotReachTheOthersStopsNobody) {
   EXPECT_TRUE(chain_log_.hears(addresses_[joined] + " is left out: it cannot connect to another"));
   EXPECT_TRUE(push(worker, 2).finite);
   EXPECT_EQ(chains_->failure(), std::nullopt);
-  test::expect_error([&] { chains_->join(addresses_[joined]); }, {addresses_[joined], "cannot connect to"});
+  test::expect_error([&] { chains_->join(addresses_[joined]); }, {addresses_[joined], "cannot connect to"},
+                     Error::Kind::run);
 }
 
 TEST_F(StoreCopies, AnotherServerInThePlaceOfALostOneCostsNothing) {

@@ -32,6 +32,8 @@ TEST(LabelledTexts, ATablesCellsMayHaveSeparatorsLineEndsAndQuotationMarks) {
             (Texts{"a=it is \"so\"", "b=", "b="}));
   EXPECT_EQ(table("text;label\n1,5;x\n", TextUse::train, ';'), Texts{"x=1,5"});
   EXPECT_EQ(table("other,text\n1,one\n2,two", TextUse::predict), (Texts{"=one", "=two"}));
+  EXPECT_EQ(table("text\none\n\"\"\n\ntwo\n", TextUse::predict), (Texts{"=one", "=", "=two"}))
+      << "an empty text is one";
 }
 
 TEST(LabelledTexts, ATableThatCannotBeReadIsRefusedWithItsLine) {
@@ -44,6 +46,7 @@ TEST(LabelledTexts, ATableThatCannotBeReadIsRefusedWithItsLine) {
   refused(head + "one,x,y\n", {"line 4: has 3 cells, but line 1 has 2"});
   refused(head + "one,  \n", {"line 4: the label is empty"});
   refused(head + "one,\xFF\n", {"line 4: the label is no UTF-8"});
+  refused(head + std::string("one,a\0b\n", 8), {"line 4: the label is no UTF-8 text"});
   refused(head + "\"one,x\ntwo,y\n", {"line 4, cell 1: the quotation mark is not closed"});
   refused(head + "\"one\" two,y\n", {"line 4, cell 1: after a quotation mark that closes a cell"});
   refused("Text,label\na,b", {"line 1: no columns are called 'text' (data.text)", "'Text', 'label'"});

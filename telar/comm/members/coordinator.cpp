@@ -248,7 +248,9 @@ void Coordinator::Impl::server_joins(Connection& connection, const std::string& 
     options_.server_joins(address);
     connection.finish(grpc::Status::OK, Clock::now());
   } catch (const Error& error) {
-    refuse(connection, {grpc::StatusCode::FAILED_PRECONDITION, printable(error.what(), kLongestFailure)});
+    const bool for_good = error.kind() == Error::Kind::user;
+    refuse(connection, {for_good ? grpc::StatusCode::FAILED_PRECONDITION : grpc::StatusCode::UNAVAILABLE,
+                        printable(error.what(), kLongestFailure)});
   }
 }
 

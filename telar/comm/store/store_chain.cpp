@@ -134,7 +134,7 @@ void ChainedBlock::take(const ChainCopy& copy) {
   pending_.clear();
   actions_.emplace_back(Install{});
   actions_.emplace_back(Report{.generation = chain_.generation, .whole = true});
-  if (is_tail()) return hold(sequence_);
+  if (is_last()) return hold(sequence_);
   if (sending_) send(chain_.servers[place() + 1], copy);
 }
 

@@ -181,7 +181,7 @@ class StoreChains::Impl {
   /// Of the options.
   bool all_answer() const {
     return std::ranges::all_of(servers_, [](const Server& server) {
-      return server.joined || (server.failures == 0 && !server.unlinked);
+      return server.joined || (server.failures == 0 && !server.given_up && !server.unlinked);
     });
   }
 
@@ -316,7 +316,7 @@ class StoreChains::Impl {
             "another coordinator of this run has taken the parameter server {} over (or the clock of this machine was set back)",
             server.address));
       server.generations[s] = state.generation();
-      linked &= !state.unlinked() || state.generation() != keepers_[s].chain().generation;
+      linked &= !state.unlinked() || !follows_one_that_answers(server, s, state.generation());
       keepers_[s].reported(server.id, {.generation = state.generation(), .whole = state.whole()});
       if (!state.whole() || state.generation() != keepers_[s].chain().generation) continue;
       // Who leaves may do so now: this one is there, and has everything.
@@ -324,6 +324,16 @@ class StoreChains::Impl {
         if (&other != &server && other.leaving && asked > *other.leaving) keepers_[s].given_up(other.id);
     }
     follows(server, linked);
+  }
+
+  /// If the one before it in the chain is away, too, that one is at fault.
+  bool follows_one_that_answers(const Server& server, size_t shard, int64_t generation) {
+    const StoreChain& chain = keepers_[shard].chain();
+    const auto place = std::ranges::find(chain.servers, server.id);
+    if (generation != chain.generation || place == chain.servers.begin() || place == chain.servers.end())
+      return false;
+    const Server* const before = server_of(*(place - 1));
+    return before != nullptr && before->failures == 0 && !before->given_up;
   }
 
   /// All pushes to a shard would wait for a server that answers here, but cannot reach the one before it.
@@ -334,7 +344,7 @@ class StoreChains::Impl {
     const std::string why = "it cannot connect to another parameter server, whose updates it is to follow";
     server.barred = Clock::now() + kBarred;
     if (!server.joined) return lose(server, why);
-    server.refusal = user_error("The parameter server {} is left out: {}", server.address, why);
+    server.refusal = run_error("The parameter server {} is left out: {}", server.address, why);
     forget(server, why);
   }
 
@@ -349,6 +359,7 @@ class StoreChains::Impl {
       if (!server.refusal) notes_.push_back(error.what());
       server.refusal = error;
       if (server.joined) return forget(server, error.what());
+      server.barred = Clock::now() + kBarred;
     }
     if (silent && server.id != 0)
       lose(server, fmt::format("it has not answered for {:.1f} s",
@@ -460,7 +471,7 @@ class StoreChains::Impl {
     for (const StoreServerId id : whole) {
       const Server* const server = server_of(id);
       exist |= server != nullptr;
-      answer |= server != nullptr && !server->given_up;
+      answer |= server != nullptr && (!server->given_up || (server->barred && server->failures == 0));
     }
     if (answer) return void(missing_since_.erase(s));
     const std::chrono::duration<double> since =

@@ -165,6 +165,14 @@ OpenedSource open_texts(const SourceRequest& request, Split part) {
   return opened;
 }
 
+/// How many lines begin like those that a model is trained on.
+int64_t with_labels(const std::vector<LabelledText>& texts, const std::vector<std::string>& classes) {
+  return std::ranges::count_if(texts, [&](const LabelledText& text) {
+    const size_t tab = text.text.find('\t');
+    return tab != std::string::npos && std::ranges::binary_search(classes, text.text.substr(0, tab));
+  });
+}
+
 /// New texts: a table with their column, lines, or one whole text.
 DatasetPtr text_inputs(const InputFile& file, const Attributes* options) {
   std::vector<LabelledText> texts;
@@ -177,6 +185,12 @@ DatasetPtr text_inputs(const InputFile& file, const Attributes* options) {
   }
   CutTexts cut(texts, *options);
   if (file.note) cut.say(file.path, *options, file.note);
+  const int64_t labelled =
+      options->text("form") == "lines" ? with_labels(texts, options->texts("class_names")) : 0;
+  if (file.note && labelled > 0)
+    file.note(fmt::format(
+        "{}: {} of {} lines begin with a label and a tab, which are read as a part of the text; telar evaluate takes labelled texts",
+        file.path, labelled, texts.size()));
   Tokens tokens = takes_words(*options) ? with_tokens(std::move(cut.numbered), options->texts("words"))
                                         : std::move(cut.numbered.texts);
   return padded_texts(*spec_of_texts(*options), std::move(tokens), no_labels(std::ssize(texts)));

@@ -27,7 +27,8 @@ std::string_view trimmed(std::string_view text) {
 std::string label_of(std::string_view cell, const std::string& place) {
   const std::string_view label = trimmed(cell);
   if (label.empty()) throw user_error("{}: the label is empty; each text needs one", place);
-  if (!is_utf8(label)) throw user_error("{}: the label is no UTF-8", place);
+  if (!is_utf8(label) || label.find('\0') != std::string_view::npos)
+    throw user_error("{}: the label is no UTF-8 text", place);
   return std::string(label);
 }
 
@@ -39,15 +40,16 @@ class TableRows {
   TableRows(std::string_view text, const std::string& name, char separator)
       : text_(text), name_(name), separator_(separator) {}
 
-  /// Advances to the next row that is not blank; false at the end.
+  /// Advances to the next row that is not blank; false at the end. A cell in quotation marks is none.
   bool next() {
     while (at_ < text_.size()) {
       cells_.clear();
+      quoted_ = false;
       begun_ = line_;
       do add_cell();
       while (at_ < text_.size() && text_[at_++] == separator_);
       ++line_;
-      if (cells_.size() > 1 || !trimmed(cells_[0]).empty()) return true;
+      if (cells_.size() > 1 || quoted_ || !trimmed(cells_[0]).empty()) return true;
     }
     return false;
   }
@@ -68,6 +70,7 @@ class TableRows {
   }
 
   void add_quoted() {
+    quoted_ = true;
     std::string cell;
     for (++at_;; ++at_) {
       const size_t quote = text_.find('"', at_);
@@ -97,6 +100,7 @@ class TableRows {
   size_t line_ = 1;   ///< of at_
   size_t begun_ = 1;  ///< the line where the row begins
   std::vector<std::string> cells_;
+  bool quoted_ = false;  ///< one of them
 };
 
 std::string names_in(const std::vector<std::string>& header) {

@@ -5,7 +5,7 @@
 namespace telar {
 
 std::vector<Option> token_options(const std::string& fallback) {
-  constexpr double kMostWords = 1'000'000;
+  constexpr double kMostWords = 90'000;  // a job has them, and at most 100,000 values
   return {samples_option("tokens", fallback, {.choices = {"bytes", "words"}},
                          "bytes: each byte of a text is a token. words: each word, punctuation mark and "
                          "end of a line; the texts are then kept in memory."),
