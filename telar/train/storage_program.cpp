@@ -40,7 +40,8 @@ const StorageProgram::Scripts StorageProgram::kAws = {
 };
 const StorageProgram::Scripts StorageProgram::kCp = {
     .program = "cp",
-    .list = R"(ls -p "$1" || { [ ! -e "$1" ] && [ -d "${1%/*}/" ]; })",
+    .list =
+        R"(if [ -e "$1" ]; then ls -p "$1"; elif [ ! -d "${1%/*}/" ]; then echo "there is no folder ${1%/*}" >&2; false; fi)",
     .read = R"(cat "$1")",
     .put = R"({ [ -d "$1" ] || mkdir "$1"; } && cp -R "$2/." "$1" && sync -f "$1")",
     .get = R"(cp -R "$1/." "$2")",
