@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <functional>
 #include <latch>
@@ -277,6 +278,90 @@ TEST_F(ElasticProcessesTest, OthersTakeThePlacesOfThoseWhoAreLost) {
     newcomer(true);
   });
   stays(meeting.wait());
+}
+
+/// Steps until all are here, or somebody is lost; who has come takes part between two of them.
+void make_steps_until_all_are_here(ElasticProcesses& processes, bool leads, int all) {
+  enum Word : int { kNewcomer, kAllHere, kGoOn };
+  while (true) {
+    try {
+      const int word = processes.lowest(processes.size() == all              ? kAllHere
+                                        : leads && processes.someone_waits() ? kNewcomer
+                                                                             : kGoOn);
+      if (word == kAllHere) return;
+      if (word == kGoOn) continue;
+    } catch (const Error&) {
+      if (!processes.lost()) throw;
+    }
+    processes.replace();
+    processes.drop_earlier();
+  }
+}
+
+// Again and again: neither is given up because the two have not heard of each other.
+TEST_F(ElasticProcessesTest, TwoThatComeAtTheSameMomentBothTakePart) {
+  constexpr int kRounds = 12;
+  PeerMeeting meeting("127.0.0.1:0", 3, "", {.security = security_, .say = {}});
+  const auto come = [&] {
+    return std::move(join_peers(meeting.address(), 0, 20, {.security = security_, .say = {}})->links);
+  };
+  std::barrier both(2);
+  std::vector<std::jthread> others;
+  for (int i = 0; i < 2; ++i)
+    others.emplace_back([&] {
+      for (int round = 0; round < kRounds; ++round) {
+        both.arrive_and_wait();
+        auto links = come();
+        ElasticLinks& raw = *links;
+        ElasticProcesses processes(std::move(links), 1);
+        if (processes.waits()) {
+          processes.replace();
+          processes.drop_earlier();
+        }
+        make_steps_until_all_are_here(processes, false, 3);
+        die({raw, processes, raw.rank()});
+      }
+    });
+  auto links = meeting.wait();
+  ElasticLinks& raw = *links;
+  ElasticProcesses processes(std::move(links), 1);
+  processes.admit("");
+  for (int round = 0; round < kRounds; ++round) {
+    make_steps_until_all_are_here(processes, true, 3);
+    while (processes.size() > 1) {
+      make_steps({raw, processes, 0});
+      processes.replace();
+      processes.drop_earlier();
+    }
+  }
+}
+
+TEST_F(ElasticProcessesTest, WhoEndsBeforeItTakesPartLeavesItsPlace) {
+  PeerMeeting meeting("127.0.0.1:0", 2, "", {.security = security_, .say = {}});
+  const auto come = [&] {
+    return std::move(join_peers(meeting.address(), 0, 20, {.security = security_, .say = {}})->links);
+  };
+  std::jthread other([&] {
+    {
+      auto links = come();
+      ElasticLinks& raw = *links;
+      ElasticProcesses processes(std::move(links), 1);
+      die({raw, processes, 1});
+    }
+    EXPECT_TRUE(ElasticProcesses(come(), 1).waits());
+    ElasticProcesses newcomer(come(), 1);
+    newcomer.replace();
+    newcomer.drop_earlier();
+    make_steps_until_all_are_here(newcomer, false, 2);
+  });
+  auto links = meeting.wait();
+  ElasticLinks& raw = *links;
+  ElasticProcesses processes(std::move(links), 1);
+  processes.admit("");
+  make_steps({raw, processes, 0});
+  processes.replace();
+  processes.drop_earlier();
+  make_steps_until_all_are_here(processes, true, 2);
 }
 
 TEST_F(ElasticProcessesTest, WhoComesWhenTheOthersEndIsToldSo) {

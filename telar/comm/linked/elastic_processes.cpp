@@ -41,13 +41,14 @@ void ElasticProcesses::await_words(int rank) {
 void ElasticProcesses::meet_newcomers() {
   for (const int rank : links_->newcomers()) {
     await_words(rank);
+    silent_.erase(rank);
     come_.insert(rank);
   }
 }
 
 bool ElasticProcesses::someone_waits() {
   meet_newcomers();
-  std::erase_if(come_, [this](int rank) { return !links_->why_lost(rank).empty(); });
+  std::erase_if(come_, [this](int rank) { return !why_unreachable(rank).empty(); });
   return std::ranges::any_of(come_, [this](int rank) { return has_word(rank); });
 }
 
@@ -67,15 +68,23 @@ void ElasticProcesses::make_generation(uint16_t number, std::vector<int> ranks) 
   if (const auto first = std::ranges::find(ranks, leader_); first != ranks.end())
     std::rotate(ranks.begin(), first, first + 1);
   // A word is a reason to stop: to the leader, from a member; to the others, from the leader.
-  std::vector<Transfer*> awaited;
+  std::vector<std::shared_ptr<Transfer>> awaited;  // also while an earlier generation still looks at them
   for (const int rank : ranks)
     if (rank != links_->rank() && (leads() || rank == leader_))
-      awaited.push_back(words_[static_cast<size_t>(rank)].get());
+      awaited.push_back(words_[static_cast<size_t>(rank)]);
   auto links = links_->generation(number, ranks, [awaited = std::move(awaited)] {
-    for (Transfer* word : awaited)
+    for (const std::shared_ptr<Transfer>& word : awaited)
       if (word->done()) throw run_error("a process of the group was lost, as another one says");
   });
   auto next = std::make_unique<LinkedProcesses>(std::move(links), Ending::alone);
+  silent_.clear();
+  try {
+    next->meet_neighbours();
+  } catch (const Error&) {
+    for (size_t i = 0; i < ranks.size(); ++i)
+      if (next->silent(static_cast<int>(i))) silent_.insert(ranks[i]);
+    throw;
+  }
   next->share_memory(share_memory_);
   generations_.push_back(std::move(next));
   ranks_ = std::move(ranks);
@@ -135,14 +144,17 @@ void ElasticProcesses::lead() {
 }
 
 void ElasticProcesses::wait_until_stopped() {
+  const auto begin = std::chrono::steady_clock::now();
   std::set<int> awaited = left_;
   awaited.erase(leader_);
   while (!awaited.empty()) {
+    const bool late = std::chrono::steady_clock::now() > begin + Watch::kPatience;
     for (auto next = awaited.begin(); next != awaited.end();) {
       const int rank = *next;
       bool over = false;
       while (!over && has_word(rank)) over = take(rank, next_word(rank));
-      if (!over && !why_unreachable(rank).empty()) {
+      // A member may have a long step, and its watch shows that it is alive; who has just come only waits.
+      if (!over && (!why_unreachable(rank).empty() || (late && !std::ranges::count(ranks_, rank)))) {
         give_up(rank);
         over = true;
       }
@@ -208,8 +220,7 @@ void ElasticProcesses::follow() {
     }
     const std::string why = why_unreachable(leader_);
     if (links_->has_left(leader_)) {
-      if (!why.empty()) throw run_error("{}", why);
-      if (!waits()) throw run_error("{} has ended", links_->name(leader_));
+      if (!waits() || !links_->why_lost(leader_).empty()) throw run_error("{}", why);
       changes_.over = true;
       return;
     }
@@ -289,12 +300,14 @@ bool ElasticProcesses::succeed(const std::string& why_lost) {
 // ---- words ----
 
 bool ElasticProcesses::is_silent(int rank) const {
+  if (silent_.contains(rank)) return true;
   const auto at = std::ranges::find(ranks_, rank);
   return at != ranks_.end() && now().silent(static_cast<int>(at - ranks_.begin()));
 }
 
 std::string ElasticProcesses::why_unreachable(int rank) const {
   if (std::string why = links_->why_lost(rank); !why.empty()) return why;
+  if (links_->has_left(rank)) return fmt::format("the process of {} has ended", links_->name(rank));
   return is_silent(rank) ? fmt::format("the process of {} does not answer", links_->name(rank)) : "";
 }
 

@@ -156,10 +156,11 @@ class ElasticProcesses final : public Processes {
   std::set<int> come_;                   ///< who has come and not taken part yet
   std::set<std::pair<int, int>> apart_;  ///< who cannot reach each other
   std::vector<std::vector<std::byte>> inbox_;     ///< of words_
-  std::vector<std::unique_ptr<Transfer>> words_;  ///< the next one from each; null: not awaited
+  std::vector<std::shared_ptr<Transfer>> words_;  ///< the next one from each; null: not awaited
   std::vector<Sent> sent_;
   std::vector<int> ranks_;                                     ///< of the last generation, among all
   std::set<int> wanted_;                                       ///< of the last attempt at one
+  std::set<int> silent_;                                       ///< who has not answered in that attempt
   std::vector<std::unique_ptr<LinkedProcesses>> generations_;  ///< the last one is in use
 };
 

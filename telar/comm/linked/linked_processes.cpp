@@ -25,6 +25,10 @@ LinkedProcesses::LinkedProcesses(std::unique_ptr<ProcessLinks> links, Ending end
   std::iota(all_.begin(), all_.end(), 0);
   std::ranges::copy_if(all_, std::back_inserter(neighbours_),
                        [&](int other) { return links_->host(other) == links_->host(rank()); });
+  if (ending == Ending::together) meet_neighbours();
+}
+
+void LinkedProcesses::meet_neighbours() {
   if (neighbours_.size() == 1) return;
   const Circle circle{*links_, watch_, neighbours_, index_on_this_host(), Lane::all, kTagOfNeighbours};
   mailboxes_ = SharedMailboxes::make(circle);

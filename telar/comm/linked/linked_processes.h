@@ -14,7 +14,10 @@ namespace telar {
 /// Processes that reach each other by links.
 class LinkedProcesses final : public Processes {
  public:
+  /// Waits for all, unless this process ends `alone`: then meet_neighbours() must follow.
   explicit LinkedProcesses(std::unique_ptr<ProcessLinks> links, Ending ending = Ending::together);
+  /// Opens the memory that the processes of this host share. Waits for all of them.
+  void meet_neighbours();
 
   int rank() const override { return links_->rank(); }
   int size() const override { return links_->size(); }

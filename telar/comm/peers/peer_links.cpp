@@ -210,10 +210,13 @@ class PeerLinks final : public ElasticLinks {
     bool accepted = false;               ///< the stream has its connection
     bool vacant = false;                 ///< another process may take it
     bool newcomer = false;               ///< while it is vacant: the stream is that of one that has come
-    PeerClock::time_point promised{};    ///< until when it is kept for a process that has been told of it
+    PeerClock::time_point promised{};    ///< until when it is kept for `awaited`, which has been told of it
+    peers::Introduced awaited;
   };
 
-  static bool is_taken(const Place& place) { return place.newcomer && place.stream->lost().empty(); }
+  static bool is_taken(const Place& place) {
+    return place.newcomer && !place.stream->has_left() && place.stream->lost().empty();
+  }
 
   peers::Introduced member(int rank) const {
     const std::lock_guard lock(places_mutex_);
@@ -260,16 +263,19 @@ class PeerLinks final : public ElasticLinks {
     });
     if (free == places_.end()) return std::nullopt;
     free->promised = now + kConnecting;
+    free->awaited = one;
     peers::Introduction told;
     told.set_group(group_);
     told.set_rank(static_cast<uint32_t>(free - places_.begin()));
     told.set_description(description);
     told.set_takes_place(true);
     told.set_leader(static_cast<uint32_t>(rank_));
+    // Of two that come at the same time, the later one connects to the earlier one, which this process may not
+    // have heard of yet.
     for (const Place& place : places_) {
       peers::Introduced& member = *told.add_members();
-      member = &place == &*free ? one : place.member;
-      if (&place != &*free && place.vacant && !is_taken(place)) member.clear_address();
+      member = place.promised >= now ? place.awaited : place.member;
+      if (place.promised < now && place.vacant && !is_taken(place)) member.clear_address();
     }
     return told;
   }
@@ -294,6 +300,7 @@ class PeerLinks final : public ElasticLinks {
       lock.lock();
     }
     place.newcomer = true;
+    place.promised = {};  // from here on its connection shows whether it is alive
     place.member.set_name(newcomer);
     place.member.set_host(text_of(context, kHostKey));
     place.member.set_address(text_of(context, kAddressKey));

@@ -114,7 +114,7 @@ void PeerStream::recall(const std::atomic<size_t>& in_transit) {
   while (in_transit != 0) {
     if (std::chrono::steady_clock::now() > end) {
       const std::lock_guard lock(mutex_);
-      if (cancel_) std::exchange(cancel_, nullptr)();
+      cancel();
     }
     std::this_thread::sleep_for(1ms);
   }
@@ -131,7 +131,12 @@ void PeerStream::say_last(PeerFrame::Kind last, const std::string& why) {
 void PeerStream::close(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
   if (writer_ == nullptr || changed_.wait_for(lock, patience, [&] { return ended_; })) return;
+  cancel();
+}
+
+void PeerStream::cancel() {
   if (cancel_) std::exchange(cancel_, nullptr)();
+  changed_.notify_all();  // who waits for the end of a stream that has said its last words reads no more
 }
 
 // ---- receiving ----

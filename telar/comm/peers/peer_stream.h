@@ -73,6 +73,8 @@ class PeerStream {
   void write_next(std::unique_lock<std::mutex>& lock);
   void receive(Reader& reader);
   void drop_parts();
+  /// Ends the connection; holds mutex_.
+  void cancel();
   bool all_said() const { return last_said_ && parts_.empty() && !writing_; }
 
   std::string name_;
