@@ -270,8 +270,8 @@ class PeerLinks final : public ElasticLinks {
     told.set_description(description);
     told.set_takes_place(true);
     told.set_leader(static_cast<uint32_t>(rank_));
-    // Of two that come at the same time, the later one connects to the earlier one, which this process may not
-    // have heard of yet.
+    // Of two that come at the same time, the later one connects to the earlier one, even if this process has
+    // not heard of it yet.
     for (const Place& place : places_) {
       peers::Introduced& member = *told.add_members();
       member = place.promised >= now ? place.awaited : place.member;

@@ -50,7 +50,9 @@ void PeerStream::send(MessageKey key, std::span<const std::byte> bytes, std::ato
                       .in_transit = &in_transit});
     begin += part.size();
   } while (begin < bytes.size());
-  if (parts_.size() == 1 && !writing_ && writer_ != nullptr && bytes.size() <= kSmallMessage)
+  // Words of the watch never block who says them: a process that is stopped must not silence the others.
+  if (key.lane != Lane::watch && parts_.size() == 1 && !writing_ && writer_ != nullptr &&
+      bytes.size() <= kSmallMessage)
     write_next(lock);
   else
     changed_.notify_all();
