@@ -1,10 +1,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <future>
+#include <latch>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <semaphore>
 #include <thread>
 #include <vector>
 
@@ -16,6 +20,7 @@
 #include "telar/comm/peers/peer_inbox.h"
 #include "telar/comm/peers/peer_links.h"
 #include "telar/comm/peers/peer_server.h"
+#include "telar/comm/peers/peer_stream.h"
 
 namespace telar::test {
 namespace {
@@ -136,6 +141,51 @@ TEST(PeerFrames, ADamagedOneIsRefusedWhateverItSays) {
   seal(impossible, bytes);
   expect_error([&] { check_peer_frame(impossible, {bytes}); }, {"a message that no process of telar sends"},
                Error::Kind::run);
+}
+
+/// A connection that is slow: each message passes when it is told to, and nothing comes until the end.
+class SlowConnection : public PeerStream::Writer, public PeerStream::Reader {
+ public:
+  using PeerStream::Writer::Write;
+  bool Write(const grpc::ByteBuffer& /*message*/, grpc::WriteOptions /*options*/) override {
+    passes_.acquire();
+    ++written_;
+    return true;
+  }
+  bool NextMessageSize(uint32_t* /*size*/) override { return false; }
+  bool Read(grpc::ByteBuffer* /*message*/) override {
+    ended_.wait();
+    return false;
+  }
+  void pass(int messages) { passes_.release(messages); }
+  void end() { ended_.count_down(); }
+  int written() const { return written_; }
+
+ private:
+  std::counting_semaphore<> passes_{0};
+  std::latch ended_{1};
+  std::atomic<int> written_{0};
+};
+
+// As when a third one is lost in the middle of a step.
+TEST(PeerStream, WhatWaitsBehindASlowNetworkIsDroppedAndThePeerIsNot) {
+  SlowConnection connection;
+  std::atomic<bool> ended{false};
+  PeerStream stream("rank 1", [](bool /*lost*/) {});
+  std::jthread serving([&] { stream.serve(connection, connection, [&] { ended = true; }); });
+  EXPECT_TRUE(stream.wait_until_connected(std::chrono::steady_clock::now() + std::chrono::seconds(20)));
+  const std::vector<std::byte> large(3 * kPeerPart);
+  std::atomic<size_t> in_transit{0};
+  stream.send({1, Lane::buckets, 0}, large, in_transit);
+  std::jthread network([&] {
+    while (in_transit > 1) std::this_thread::yield();  // the first part is on its way
+    connection.pass(1);
+  });
+  stream.recall(in_transit);
+  EXPECT_EQ(connection.written(), 1);
+  EXPECT_FALSE(ended);
+  EXPECT_EQ(stream.lost(), "");
+  connection.end();
 }
 
 /// Threads that play processes.

@@ -104,21 +104,25 @@ void PeerStream::write_for_ever() {
   }
 }
 
-void PeerStream::drop_parts() {
-  for (const Part& part : parts_)
+void PeerStream::drop_parts(const std::atomic<size_t>* in_transit) {
+  std::erase_if(parts_, [in_transit](const Part& part) {
+    if (in_transit != nullptr && part.in_transit != in_transit) return false;
     if (part.in_transit != nullptr) --*part.in_transit;
-  parts_.clear();
+    return true;
+  });
 }
 
 void PeerStream::recall(const std::atomic<size_t>& in_transit) {
-  constexpr auto kPatience = 200ms;  // a peer that is alive takes everything
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (in_transit != 0) {
-    if (std::chrono::steady_clock::now() > end) {
-      const std::lock_guard lock(mutex_);
-      cancel();
-    }
-    std::this_thread::sleep_for(1ms);
+  // A peer that is alive takes what it is sent, but a large message may wait for a slow network.
+  constexpr auto kUntilDropped = 200ms;
+  constexpr auto kUntilEnded = 2s;
+  const auto begin = std::chrono::steady_clock::now();
+  for (bool dropped = false; in_transit != 0; std::this_thread::sleep_for(1ms)) {
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited < kUntilDropped || (dropped && waited < kUntilEnded)) continue;
+    const std::lock_guard lock(mutex_);
+    dropped ? cancel() : drop_parts(&in_transit);
+    dropped = true;
   }
 }
 
@@ -164,7 +168,7 @@ void PeerStream::lose(const std::string& why) {
     const std::lock_guard lock(mutex_);
     if (lost_.empty() && !last_heard_) lost_ = why;
     ended_ = true;
-    drop_parts();
+    drop_parts(nullptr);
     news_(!lost_.empty());
   }
   changed_.notify_all();

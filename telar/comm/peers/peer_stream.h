@@ -37,7 +37,8 @@ class PeerStream {
 
   /// Sends a message. Its bytes must stay while parts are in transit, of which `in_transit` is the number.
   void send(MessageKey key, std::span<const std::byte> bytes, std::atomic<size_t>& in_transit);
-  /// Waits until nothing of a message is in transit; if the peer takes nothing, the connection is ended.
+  /// Waits until nothing of a message is in transit, of which the rest may be dropped: its generation has
+  /// failed. If the peer takes nothing at all, the connection is ended.
   void recall(const std::atomic<size_t>& in_transit);
 
   /// Receives until the connection ends; `cancel` ends it at once, from any thread. Called once.
@@ -72,7 +73,9 @@ class PeerStream {
   /// Writes the first part; releases the lock meanwhile.
   void write_next(std::unique_lock<std::mutex>& lock);
   void receive(Reader& reader);
-  void drop_parts();
+  /// Those of a message that wait to be sent; null: all. The peer keeps the beginning of the message until its
+  /// generation is dropped.
+  void drop_parts(const std::atomic<size_t>* in_transit);
   /// Ends the connection; holds mutex_.
   void cancel();
   bool all_said() const { return last_said_ && parts_.empty() && !writing_; }
