@@ -73,7 +73,7 @@ class PeerStream {
   /// Writes the first part; releases the lock meanwhile.
   void write_next(std::unique_lock<std::mutex>& lock);
   void receive(Reader& reader);
-  /// Those of a message that wait to be sent; null: all. The peer keeps the beginning of the message until its
+  /// Those of a message that wait to be sent; null: all. The peer keeps the message's beginning until its
   /// generation is dropped.
   void drop_parts(const std::atomic<size_t>* in_transit);
   /// Ends the connection; holds mutex_.
