@@ -92,7 +92,7 @@ struct StorePush {
 class StoreBlocks {
  public:
   using Cancelled = std::function<bool()>;
-  static constexpr size_t kMostKept = size_t{16} << 20;
+  static constexpr size_t kMostKept = size_t{4} << 20;
 
   StoreBlocks(StoreLayout layout, std::unique_ptr<StoreUpdate> update, StoreMembers& members,
               size_t open_bytes);
@@ -184,6 +184,7 @@ class StoreBlocks {
  private:
   struct Block;
   struct Values;
+  class Room;
 
   Block& block_of(size_t begin) const { return *blocks_[begin / kBlockFloats]; }
   bool apply_locked(Block& block, size_t begin, size_t end, const float* gradient, float learning_rate,
@@ -196,6 +197,7 @@ class StoreBlocks {
   void take_fill(Block& block, const Frame& frame);
   void install(Block& block);
   void drop_sums(Block& block);
+  void free_room(size_t bytes);
   void keep_values(Block& block, const ChainUpdate& update, const Values& values);
   bool segments_fit(size_t block, const std::vector<StoreSegment>& segments) const;
   bool close_if_complete(Block& block, const std::shared_ptr<StoreSum>& sum);
@@ -221,7 +223,9 @@ class StoreBlocks {
   std::atomic<int> open_sums_{0};
   std::atomic<bool> stopped_{false};
   bool chained_ = false;
-  std::atomic<size_t> kept_bytes_{0};  ///< of updates that not all copies have
+  std::mutex room_mutex_;
+  std::condition_variable room_;  ///< kept_bytes_ are fewer
+  size_t kept_bytes_ = 0;         ///< of updates that not all copies have, or that may become such now
   std::mutex keeper_mutex_;
   std::condition_variable keeper_wakes_;
   std::thread keeper_;  ///< gives up members that are not to be waited for
