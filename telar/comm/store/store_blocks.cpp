@@ -389,6 +389,15 @@ int64_t StoreBlocks::read(size_t arena, size_t begin, std::span<float> out) {
   return block.version(begin, begin + out.size());
 }
 
+std::optional<int64_t> StoreBlocks::read_acknowledged(int64_t generation, size_t begin,
+                                                      std::span<float> out) {
+  Block& block = block_of(begin);
+  const std::lock_guard lock(block.mutex);
+  if (block.chain->chain().generation != generation || !block.chain->acknowledged()) return std::nullopt;
+  std::ranges::copy(arena_floats(0).subspan(begin, out.size()), out.begin());
+  return block.version(begin, begin + out.size());
+}
+
 int64_t StoreBlocks::version(size_t begin, size_t end) {
   Block& block = block_of(begin);
   const std::lock_guard lock(block.mutex);
