@@ -155,8 +155,8 @@ class StoreBlocks {
 
   /// Copies floats of `arena` (0: parameters) and returns their version. The range is within one block.
   int64_t read(size_t arena, size_t begin, std::span<float> out);
-  /// The same of parameters, if all copies have every update that is in them, in this generation of the chain.
-  /// None: this server cannot tell.
+  /// The same of parameters, if all copies have every update that is in them, in this generation of the
+  /// chain. None: this server cannot tell.
   std::optional<int64_t> read_acknowledged(int64_t generation, size_t begin, std::span<float> out);
   int64_t version(size_t begin, size_t end);
   void write(size_t arena, size_t begin, const FramePayload& values, size_t count, int64_t version);
