@@ -1,12 +1,16 @@
 #include "telar/comm/network.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -105,6 +109,24 @@ bool Address::loopback() const {
   if (const auto address = ipv6(host))
     return std::memcmp(&*address, &in6addr_loopback, sizeof(in6_addr)) == 0;
   return host == "localhost";
+}
+
+bool on_this_host(const std::string& address) {
+  const Address parsed = Address::parse(address);
+  if (parsed.loopback()) return true;
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(parsed.host.c_str(), nullptr, &wanted, &found) != 0) return false;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, freeaddrinfo);
+  // Only a host's own addresses can be bound.
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    const int descriptor = socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
+    const bool bound = descriptor >= 0 && bind(descriptor, one->ai_addr, one->ai_addrlen) == 0;
+    if (descriptor >= 0) close(descriptor);
+    if (bound) return true;
+  }
+  return false;
 }
 
 void check_listening(const std::string& address, const Security& security) {

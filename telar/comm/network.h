@@ -23,7 +23,7 @@ struct Security {
 /// version with a message that names both; the server logs it, and the client ends with it. Version 1 had no
 /// greeting (greeting.h), so its processes are refused before they name their version: then only the newer
 /// side's message names both versions (no_greeting_reason, error_of).
-inline constexpr int kProtocolVersion = 13;
+inline constexpr int kProtocolVersion = 14;
 /// The last version whose processes do not greet.
 inline constexpr int kLastVersionWithoutGreeting = 1;
 
@@ -40,6 +40,10 @@ struct Address {
   /// resolve to.
   bool loopback() const;
 };
+
+/// Whether "HOST:PORT" is an address of this host, as far as its system knows: one of its loopback or network
+/// interfaces. A name is looked up, which may take time.
+bool on_this_host(const std::string& address);
 
 /// Throws Error (user) if `address` ("HOST:PORT"; port 0: any free port) is not an address, if the token is
 /// too short, or if listening there is not safe. Not safe is: beyond the loopback, without certificates or

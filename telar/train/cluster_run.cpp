@@ -171,6 +171,7 @@ void ClusterRun::start(const Session& session, const TrainingState& state) {
     for (size_t s = 0; s < heads_.size(); ++s) {
       options.servers[s] = heads_[s].address;
       options.generations.push_back(heads_[s].generation);
+      options.copies.push_back(heads_[s].copy);
     }
     coordinator_ = std::make_unique<Coordinator>(std::move(options));
   }

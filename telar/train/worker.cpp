@@ -99,6 +99,7 @@ class Worker {
                              .tenure = membership.tenures()[s],
                              .shard = copies ? static_cast<uint32_t>(s + 1) : 0,
                              .generation = copies ? membership.heads()[s].generation : 0,
+                             .copy = copies ? membership.heads()[s].copy : "",
                              .say = options.say,
                              .stop = ending_.get_token()}));
       access_.servers.push_back(clients_.back().get());

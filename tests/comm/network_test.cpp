@@ -40,6 +40,13 @@ TEST(Address, IsAHostAndAPort) {
     expect_error([&] { Address::parse(wrong); }, {"is not a network address", "HOST:PORT"});
 }
 
+TEST(Address, AHostKnowsItsOwn) {
+  for (const char* here : {"127.0.0.1:1", "127.9.9.9:1", "localhost:1", "0.0.0.0:1"})
+    EXPECT_TRUE(on_this_host(here)) << here;
+  for (const char* there : {"192.0.2.1:1", "[2001:db8::1]:1"})  // for documentation: RFC 5737 and 3849
+    EXPECT_FALSE(on_this_host(there)) << there;
+}
+
 TEST(Address, TheLoopbackIsKnownByItsAddresses) {
   for (const char* here : {"127.0.0.1:1", "127.9.9.9:1", "localhost:1", "[::1]:1"})
     EXPECT_TRUE(Address::parse(here).loopback()) << here;

@@ -28,10 +28,11 @@ enum class Mutant {
   answers_before_the_tail,
   no_generation_check,
   works_stay_behind,
-  keeps_what_it_had,    ///< a server that was left out and comes back
-  keeps_its_order,      ///< a server in whose place another one is the head
-  says_too_early,       ///< a server that is being filled, that it is
-  tells_before_storing  ///< the coordinator
+  keeps_what_it_had,     ///< a server that was left out and comes back
+  keeps_its_order,       ///< a server in whose place another one is the head
+  says_too_early,        ///< a server that is being filled, that it is
+  tells_before_storing,  ///< the coordinator
+  pulls_from_the_first   ///< a copy, from one that is not the last
 };
 
 /// The values of a block: how often each piece of work was applied.
@@ -113,6 +114,7 @@ class History {
   struct Client {
     int64_t work = 0;
     StoreChain known;
+    std::array<bool, kWorks + 1> had = {};  ///< what it has pushed, and heard or seen to be applied
   };
 
   size_t slot_of(StoreServerId id) const {
@@ -131,7 +133,8 @@ class History {
     const int64_t work = apply.update.work % kOtherWork;
     if (++servers_[own].counts[static_cast<size_t>(work)] > 1)
       wrong_ = "work " + std::to_string(work) + " was applied twice to one copy";
-    if (mutant_ == Mutant::answers_before_the_tail && servers_[own].block.serves()) answered(work);
+    if (mutant_ == Mutant::answers_before_the_tail && servers_[own].block.serves())
+      answered(work, servers_[own].block.chain().generation);
   }
   void perform(size_t own, ChainedBlock::Install& /*install*/) { servers_[own].counts = installing_; }
   void perform(size_t own, ChainedBlock::Send& send) {
@@ -149,18 +152,22 @@ class History {
                              .message = std::move(message),
                              .counts = servers_[own].counts});
   }
-  void perform(size_t /*own*/, ChainedBlock::Answer& answer) {
-    if (answer.applied) answered(static_cast<int64_t>(answer.ticket));
+  void perform(size_t own, ChainedBlock::Answer& answer) {
+    if (answer.applied) answered(static_cast<int64_t>(answer.ticket), servers_[own].block.chain().generation);
   }
   void perform(size_t own, ChainedBlock::Report& report) {
     if (keeper_ && servers_[own].registered) servers_[own].to_coordinator.push_back(report);
   }
 
-  void answered(int64_t work) {
+  void answered(int64_t work, int64_t generation) {
     answered_[static_cast<size_t>(work)] = true;
     if (dice_.below(4) == 0) return;  // the answer is lost on its way
     for (Client& client : clients_)
-      if (client.work == work) client.work = 0;
+      if (client.work == work) {
+        client.work = 0;
+        // Another one may have pushed it in a generation of which this one has not heard.
+        client.had[static_cast<size_t>(work)] = generation <= client.known.generation;
+      }
   }
 
   void perform_keeper() {
@@ -238,6 +245,25 @@ class History {
       todo_.pop_back();
     }
     if (client.work != 0) push(client);
+  }
+
+  /// From the copy. What is seen there counts as answered.
+  void pull(const Client& client) {
+    const StoreChain& chain = client.known;
+    if (chain.servers.empty()) return;
+    const bool first = mutant_ == Mutant::pulls_from_the_first;
+    const size_t from = slot_of(first ? chain.servers.front() : chain.servers.back());
+    if (from == kSlots || servers_[from].stopped) return;
+    const Server& server = servers_[from];
+    if (server.block.chain().generation != chain.generation) return;
+    if (first ? !server.block.whole() : !server.block.acknowledged()) return;
+    for (size_t work = 1; work <= kWorks; ++work) {
+      if (server.counts[work] > 0) {
+        answered(static_cast<int64_t>(work), chain.generation);
+      } else if (client.had[work]) {
+        wrong_ = "a pull misses work " + std::to_string(work) + ", which was answered";
+      }
+    }
   }
 
   void register_server(size_t own) {
@@ -330,7 +356,7 @@ class History {
     const size_t own = dice_.below(kSlots);
     const size_t other = (own + 1 + dice_.below(kSlots - 1)) % kSlots;
     Client& client = clients_[dice_.below(kClients)];
-    const size_t what = dice_.below(66);
+    const size_t what = dice_.below(69);
     if (what < 30) return deliver(own, other);
     if (what < 38) return deliver_push(own);
     if (what < 44) return act(client);
@@ -342,6 +368,7 @@ class History {
     if (what == 60) return void(servers_[own].stopped = !servers_[own].stopped);
     if (what == 61) return cut_and_connect(own, other);
     if (what == 62) return lose(client);
+    if (what > 65) return pull(client);
     if (what > 63) return place();
     if (keeper_)
       lose_coordinator();
@@ -434,9 +461,10 @@ TEST(StoreChain, NothingAnsweredIsLostOrAppliedTwice) {
 }
 
 TEST(StoreChain, DefectsAreFound) {
-  for (const Mutant mutant : {Mutant::answers_before_the_tail, Mutant::no_generation_check,
-                              Mutant::works_stay_behind, Mutant::keeps_what_it_had, Mutant::keeps_its_order,
-                              Mutant::says_too_early, Mutant::tells_before_storing}) {
+  for (const Mutant mutant :
+       {Mutant::answers_before_the_tail, Mutant::no_generation_check, Mutant::works_stay_behind,
+        Mutant::keeps_what_it_had, Mutant::keeps_its_order, Mutant::says_too_early,
+        Mutant::tells_before_storing, Mutant::pulls_from_the_first}) {
     const std::optional<std::string> wrong = first_wrong(20'000, mutant);
     EXPECT_TRUE(wrong.has_value()) << "mutant " << static_cast<int>(mutant);
     if (wrong) RecordProperty("mutant_" + std::to_string(static_cast<int>(mutant)), *wrong);

@@ -82,7 +82,9 @@ class StoreCopies : public StoreTest {
                                                                  .shared_memory = shares_memory_,
                                                                  .patience_seconds = 20,
                                                                  .shard = static_cast<uint32_t>(shard + 1),
-                                                                 .generation = heads_[shard].generation})});
+                                                                 .generation = heads_[shard].generation,
+                                                                 .copy = heads_[shard].copy,
+                                                                 .is_here = is_here_})});
     StoreClient& made = *clients_.back().client;
     made.attach();
     return made;
@@ -182,6 +184,7 @@ class StoreCopies : public StoreTest {
   std::vector<Known> clients_;
   std::unique_ptr<StoreChains> chains_;
   bool shares_memory_ = false;
+  std::function<bool(const std::string&)> is_here_ = on_this_host;
   bool servers_share_ = true;
 };
 
@@ -230,6 +233,75 @@ TEST_F(StoreCopies, AMemberSharesMemoryWithEachHead) {
     EXPECT_EQ(worker.incoming()[kCopiedFloats - 1], static_cast<float>(work));
   }
   expect_everywhere(worker, 6);
+}
+
+/// What was pulled last, if it is the same everywhere.
+float pulled(const StoreClient& client) {
+  const std::span<const float> values = client.incoming();
+  EXPECT_EQ(std::ranges::count(values, values[0]), std::ssize(values));
+  return values[0];
+}
+
+TEST_F(StoreCopies, AMemberPullsFromTheCopyOnItsHost) {
+  begin();
+  StoreClient& far = client(0, 2);
+  is_here_ = [this](const std::string& address) { return address == addresses_[1]; };
+  StoreClient& worker = client(0, 1);
+  constexpr size_t kBytes = kCopiedFloats * sizeof(float);
+  for (int64_t work = 1; work <= 10; work += 2) {
+    EXPECT_EQ(push(worker, work).staleness, work == 1 ? 0 : 1) << "the head knows what was pulled elsewhere";
+    EXPECT_EQ(pulled(worker), static_cast<float>(work)) << "its own push, which was answered, and all before";
+    push(far, work + 1);
+  }
+  EXPECT_EQ(worker.traffic().from_copy, 5 * kBytes);
+  EXPECT_LT(worker.traffic().received, kBytes / 100);
+  EXPECT_EQ(far.traffic().from_copy, 0U) << "the head is as near";
+  EXPECT_GT(far.traffic().received, 5 * kBytes);
+}
+
+TEST_F(StoreCopies, AMemberWhoseCopyIsLostPullsFromTheHead) {
+  begin();
+  is_here_ = [this](const std::string& address) {
+    const std::lock_guard lock(mutex_);
+    return address != heads_[0].address;
+  };
+  StoreClient& worker = client(0, 1);
+  const auto pulls_from_copy = [&](int64_t work) {
+    const uint64_t before = worker.traffic().from_copy;
+    push(worker, work);
+    EXPECT_EQ(pulled(worker), static_cast<float>(work));
+    return worker.traffic().from_copy > before;
+  };
+  EXPECT_TRUE(pulls_from_copy(1));
+  kill(1);
+  EXPECT_FALSE(pulls_from_copy(2));
+  restart(1);
+  wait_for_copies(2);
+  int64_t work = 3;
+  wait_until([&] { return pulls_from_copy(work++); }, "pulls from the copy that has returned");
+}
+
+/// Its server has heard of the next chain, the member has not, as when only its coordinator is cut off.
+TEST_F(StoreCopies, ACopyAnswersNoPullsOfAnEarlierGeneration) {
+  begin();
+  StoreClient member({.address = heads_[0].address,
+                      .job = "job",
+                      .member = 1,
+                      .patience_seconds = 1,
+                      .shard = 1,
+                      .generation = heads_[0].generation,
+                      .copy = addresses_[1],
+                      .is_here = [this](const std::string& address) { return address == addresses_[1]; }});
+  member.attach();
+  EXPECT_TRUE(push(member, 1).finite);
+  const uint64_t before = member.traffic().from_copy;
+  EXPECT_GT(before, 0U);
+  kill(0);
+  EXPECT_TRUE(chain_log_.hears("what parameter server 0 holds is served by " + addresses_[1]));
+  push(client(0, 2), 2);  // the copy is the head, and may have more than was answered
+  member.start({.begin = 0, .end = kCopiedFloats, .push = false});
+  EXPECT_THROW(member.finish(), Error);
+  EXPECT_EQ(member.traffic().from_copy, before);
 }
 
 /// As when a worker joins while a server is stopped, of which the coordinator does not know yet.

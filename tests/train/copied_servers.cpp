@@ -66,6 +66,7 @@ class CopiedServers::Impl {
       const std::lock_guard lock(mutex_);
       complete_ += sentence.ends_with("have 2 copies") ? 1 : 0;
     };
+    addresses_ = options.addresses;
     chains_ = std::make_unique<StoreChains>(options);
     const std::lock_guard lock(mutex_);
     heads_ = chains_->heads();
@@ -76,6 +77,10 @@ class CopiedServers::Impl {
 
   std::unique_ptr<StoreClient> connect(size_t server, uint32_t member, std::stop_token stop) {
     const std::lock_guard lock(mutex_);
+    // As if each member and one of the servers had a host of their own.
+    const auto is_here = [here = addresses_[member % 2]](const std::string& address) {
+      return address == here;
+    };
     auto client = std::make_unique<StoreClient>(StoreClientOptions{.address = heads_[server].address,
                                                                    .security = {},
                                                                    .job = "probe",
@@ -83,6 +88,8 @@ class CopiedServers::Impl {
                                                                    .shared_memory = false,
                                                                    .shard = static_cast<uint32_t>(server + 1),
                                                                    .generation = heads_[server].generation,
+                                                                   .copy = heads_[server].copy,
+                                                                   .is_here = is_here,
                                                                    .say = {},
                                                                    .stop = std::move(stop)});
     clients_.insert({server, client.get()});
@@ -134,6 +141,7 @@ class CopiedServers::Impl {
 
   TempFolder folder_;
   std::mutex mutex_;
+  std::vector<std::string> addresses_;
   std::vector<StoreHead> heads_;
   std::set<std::pair<size_t, StoreClient*>> clients_;
   int complete_ = 0;

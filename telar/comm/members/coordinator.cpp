@@ -272,6 +272,7 @@ void Coordinator::Impl::hello(Connection& connection, const members::Hello& hell
   for (const std::string& server : options_.servers) welcome.add_servers(server);
   for (const uint64_t tenure : options_.tenures) welcome.add_tenures(tenure);
   for (const int64_t generation : options_.generations) welcome.add_generations(generation);
+  for (const std::string& copy : options_.copies) welcome.add_copies(copy);
   connection.send(std::move(reply));
 }
 
@@ -389,8 +390,10 @@ void Coordinator::Impl::move(const std::vector<StoreHead>& heads) {
   for (size_t s = 0; s < heads.size(); ++s) {
     options_.servers[s] = heads[s].address;
     options_.generations[s] = heads[s].generation;
+    options_.copies[s] = heads[s].copy;
     reply.mutable_heads()->add_servers(heads[s].address);
     reply.mutable_heads()->add_generations(heads[s].generation);
+    reply.mutable_heads()->add_copies(heads[s].copy);
   }
   for (Connection& connection : connections_)
     if (connection.member != 0) connection.send(reply);

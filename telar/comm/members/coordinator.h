@@ -27,6 +27,7 @@ struct CoordinatorOptions {
   std::vector<std::string> servers;  ///< addresses of the parameter servers, in placement order
   std::vector<uint64_t> tenures;     ///< that have begun there (StoreTenure); empty: none
   std::vector<int64_t> generations;  ///< of their chains (StoreHead); empty: their blocks have no copies
+  std::vector<std::string> copies;   ///< StoreHead::copy, as many as generations
   int64_t workers = 1;               ///< members that work at once
   int64_t backups = 0;               ///< of `rounds`: further ones, which copy parts that are not ready
   Rhythm rhythm = Rhythm::free;

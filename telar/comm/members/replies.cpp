@@ -11,7 +11,8 @@
 namespace telar {
 namespace {
 
-void check_addresses(const google::protobuf::RepeatedPtrField<std::string>& servers) {
+template <typename Addresses>
+void check_addresses(const Addresses& servers) {
   for (const std::string& server : servers) {
     try {
       Address::parse(server);
@@ -26,12 +27,17 @@ template <typename Message>
 std::vector<StoreHead> heads_of(const Message& message) {
   check_addresses(message.servers());
   if (message.generations_size() != message.servers_size() ||
+      message.copies_size() != message.servers_size() ||
       !std::ranges::all_of(message.generations(), [](int64_t generation) { return generation > 0; }))
-    throw user_error("{} parameter servers with {} generations, which is not possible",
-                     message.servers_size(), message.generations_size());
+    throw user_error("{} parameter servers with {} generations and {} copies, which is not possible",
+                     message.servers_size(), message.generations_size(), message.copies_size());
+  std::vector<std::string> copies(message.copies().begin(), message.copies().end());
+  std::erase(copies, "");
+  check_addresses(copies);
   std::vector<StoreHead> heads;
   for (int s = 0; s < message.servers_size(); ++s)
-    heads.push_back({.address = message.servers(s), .generation = message.generations(s)});
+    heads.push_back(
+        {.address = message.servers(s), .generation = message.generations(s), .copy = message.copies(s)});
   return heads;
 }
 

@@ -42,6 +42,33 @@ struct StoreBlocks::Values {
   int64_t round = 0;  ///< 0: none
 };
 
+/// Of an update that may be kept for the other copies, until it is. Several pushes together keep no more than
+/// fits.
+class StoreBlocks::Room {
+ public:
+  Room(StoreBlocks& blocks, size_t bytes, const Cancelled& cancelled) : blocks_(blocks), bytes_(bytes) {
+    if (bytes_ == 0) return;
+    std::unique_lock lock(blocks_.room_mutex_);
+    while (blocks_.kept_bytes_ > 0 && blocks_.kept_bytes_ + bytes_ > kMostKept) {
+      stopped_ = blocks_.stopped_ || cancelled();
+      if (stopped_) return;
+      blocks_.room_.wait_for(lock, kTick);
+    }
+    blocks_.kept_bytes_ += bytes_;
+  }
+  ~Room() {
+    if (!stopped_) blocks_.free_room(bytes_);
+  }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  bool stopped() const { return stopped_; }
+
+ private:
+  StoreBlocks& blocks_;
+  const size_t bytes_;
+  bool stopped_ = false;
+};
+
 struct StoreBlocks::Block {
   size_t from = 0;
   size_t to = 0;
@@ -157,14 +184,12 @@ bool StoreBlocks::apply_locked(Block& block, size_t begin, size_t end, const flo
 StoreBlocks::Applied StoreBlocks::apply(const StorePush& push, std::span<float> scratch,
                                         const Cancelled& cancelled) {
   const float* gradient = push.gradient->floats(scratch);
-  Block& block = block_of(push.begin);
-  std::unique_lock lock(block.mutex);
   Applied applied;
-  while (kept_bytes_ >= kMostKept && !applied.stopped) {
-    applied.stopped = stopped_ || cancelled();
-    block.changed.wait_for(lock, kFullTick);
-  }
+  const Room room(*this, chained_ ? (push.end - push.begin) * sizeof(float) : 0, cancelled);
+  applied.stopped = room.stopped();
   if (applied.stopped) return applied;
+  Block& block = block_of(push.begin);
+  const std::lock_guard lock(block.mutex);
   const int64_t version = block.version(push.begin, push.end);
   if (push.pulled_version >= 0)
     applied.staleness = static_cast<double>(std::max<int64_t>(version - push.pulled_version, 0));
@@ -361,6 +386,15 @@ int64_t StoreBlocks::read(size_t arena, size_t begin, std::span<float> out) {
   Block& block = block_of(begin);
   const std::lock_guard lock(block.mutex);
   std::ranges::copy(arena_floats(arena).subspan(begin, out.size()), out.begin());
+  return block.version(begin, begin + out.size());
+}
+
+std::optional<int64_t> StoreBlocks::read_acknowledged(int64_t generation, size_t begin,
+                                                      std::span<float> out) {
+  Block& block = block_of(begin);
+  const std::lock_guard lock(block.mutex);
+  if (block.chain->chain().generation != generation || !block.chain->acknowledged()) return std::nullopt;
+  std::ranges::copy(arena_floats(0).subspan(begin, out.size()), out.begin());
   return block.version(begin, begin + out.size());
 }
 
@@ -573,10 +607,20 @@ bool StoreBlocks::perform(Block& block, const Values& values) {
       install(block);
     }
   }
-  for (; block.kept.size() > block.chain->kept(); block.kept.pop_front())
-    kept_bytes_ -= block.kept.front().bytes;
+  size_t freed = 0;
+  for (; block.kept.size() > block.chain->kept(); block.kept.pop_front()) freed += block.kept.front().bytes;
+  free_room(freed);
   if (answered) block.changed.notify_all();
   return finite;
+}
+
+void StoreBlocks::free_room(size_t bytes) {
+  if (bytes == 0) return;
+  {
+    const std::lock_guard lock(room_mutex_);
+    kept_bytes_ -= bytes;
+  }
+  room_.notify_all();
 }
 
 /// The floats of a block are another server's now, and so are its rounds.
@@ -605,6 +649,7 @@ void StoreBlocks::keep_values(Block& block, const ChainUpdate& update, const Val
                                                      .number = static_cast<double>(update.work)},
                                           .payload = copy ? std::move(copy) : copy_of(bytes),
                                           .bytes = bytes.size()});
+  const std::lock_guard lock(room_mutex_);
   kept_bytes_ += frame.bytes;
 }
 

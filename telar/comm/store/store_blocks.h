@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -92,7 +93,7 @@ struct StorePush {
 class StoreBlocks {
  public:
   using Cancelled = std::function<bool()>;
-  static constexpr size_t kMostKept = size_t{16} << 20;
+  static constexpr size_t kMostKept = size_t{4} << 20;
 
   StoreBlocks(StoreLayout layout, std::unique_ptr<StoreUpdate> update, StoreMembers& members,
               size_t open_bytes);
@@ -154,6 +155,9 @@ class StoreBlocks {
 
   /// Copies floats of `arena` (0: parameters) and returns their version. The range is within one block.
   int64_t read(size_t arena, size_t begin, std::span<float> out);
+  /// The same of parameters, if all copies have every update that is in them, in this generation of the
+  /// chain. None: this server cannot tell.
+  std::optional<int64_t> read_acknowledged(int64_t generation, size_t begin, std::span<float> out);
   int64_t version(size_t begin, size_t end);
   void write(size_t arena, size_t begin, const FramePayload& values, size_t count, int64_t version);
 
@@ -184,6 +188,7 @@ class StoreBlocks {
  private:
   struct Block;
   struct Values;
+  class Room;
 
   Block& block_of(size_t begin) const { return *blocks_[begin / kBlockFloats]; }
   bool apply_locked(Block& block, size_t begin, size_t end, const float* gradient, float learning_rate,
@@ -196,6 +201,7 @@ class StoreBlocks {
   void take_fill(Block& block, const Frame& frame);
   void install(Block& block);
   void drop_sums(Block& block);
+  void free_room(size_t bytes);
   void keep_values(Block& block, const ChainUpdate& update, const Values& values);
   bool segments_fit(size_t block, const std::vector<StoreSegment>& segments) const;
   bool close_if_complete(Block& block, const std::shared_ptr<StoreSum>& sum);
@@ -221,7 +227,9 @@ class StoreBlocks {
   std::atomic<int> open_sums_{0};
   std::atomic<bool> stopped_{false};
   bool chained_ = false;
-  std::atomic<size_t> kept_bytes_{0};  ///< of updates that not all copies have
+  std::mutex room_mutex_;
+  std::condition_variable room_;  ///< kept_bytes_ are fewer
+  size_t kept_bytes_ = 0;         ///< of updates that not all copies have, or that may become such now
   std::mutex keeper_mutex_;
   std::condition_variable keeper_wakes_;
   std::thread keeper_;  ///< gives up members that are not to be waited for

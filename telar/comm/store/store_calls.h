@@ -38,6 +38,8 @@ inline constexpr char kGenerationKey[] = "telar-generation";  ///< of the shard'
 /// A stream between servers, opened by the successor: its id. It has kJobKey, kShardKey, kGenerationKey and
 /// kChecksumsKey, too.
 inline constexpr char kSuccessorKey[] = "telar-successor";
+/// A client's stream of pulls from a copy (CopyPulls): "1". It has the same keys as one between servers.
+inline constexpr char kCopyKey[] = "telar-copy";
 
 struct TransferOpening {
   uint32_t member = 0;

@@ -37,6 +37,8 @@ struct ConfiguredChain {
 struct StoreHead {
   std::string address;
   int64_t generation = 0;
+  /// The last server, which answers pulls, too; empty: it is the head, or is being filled.
+  std::string copy = {};
   bool operator==(const StoreHead&) const = default;
 };
 
@@ -134,6 +136,8 @@ class ChainedBlock {
   bool passes_on() const { return !is_tail(); }
   /// How many of the last updates may still be asked for by the server behind this one.
   size_t kept() const { return pending_.size(); }
+  /// Whether all have every update that this server has: it may answer pulls beside the head.
+  bool acknowledged() const { return is_tail() && !awaits_copy(); }
   /// Whether a copy from the predecessor takes the place of what this server has.
   bool awaits_copy() const { return !whole_ || reordered_; }
   const StoreWorks& works() const { return works_; }

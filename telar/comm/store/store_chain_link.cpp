@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kPause{50};
 template <typename Stream>
 void receive(Stream& stream, StoreBlocks& blocks, int64_t generation,
              const std::shared_ptr<ChainQueue>& queue, const ChainMemory* memory) {
-  Buffer scratch(kBlockFloats * sizeof(float));
+  Buffer scratch;  // for values that come in several pieces
   grpc::ByteBuffer message;
   while (stream.Read(&message)) {
     ReceivedFrame received(message);
@@ -29,6 +29,8 @@ void receive(Stream& stream, StoreBlocks& blocks, int64_t generation,
       if (memory == nullptr) throw user_error("values in shared memory, of which there is none");
       received.frame.payload = FramePayload({memory->values(static_cast<uint64_t>(header.version),
                                                             (header.end - header.begin) * sizeof(float))});
+    } else if (header.kind == FrameKind::update && scratch.size() == 0) {
+      scratch = Buffer(kBlockFloats * sizeof(float));
     }
     const StoreAccount::Entry in_hand(blocks.account(), received.bytes);
     // A hello of a connection that has ended would take the place of the next one's.

@@ -175,7 +175,10 @@ class StoreChains::Impl {
 
   StoreHead head_of(size_t shard) const {
     const StoreChain& chain = keepers_[shard].chain();
-    return {.address = address_of_.at(chain.servers.front()), .generation = chain.generation};
+    const bool filled = chain.servers.size() > 1 && chain.joins_since == 0;
+    return {.address = address_of_.at(chain.servers.front()),
+            .generation = chain.generation,
+            .copy = filled ? address_of_.at(chain.servers.back()) : ""};
   }
 
   /// Of the options.
@@ -457,7 +460,7 @@ class StoreChains::Impl {
     StoreHead& known = known_[s];
     if (known.generation != 0 && head.address != known.address)
       notes_.push_back(fmt::format("what parameter server {} holds is served by {} now", s, head.address));
-    if (head.generation == known.generation) return;
+    if (head == known) return;
     moves_.emplace_back(s, head);
     known = head;
   }

@@ -28,8 +28,8 @@ struct StoreChainsOptions {
   std::vector<Shard> shards;  ///< what the servers hold, in the order of the addresses; at most one for each
   /// Above that of all chains that an earlier coordinator of these servers has made.
   int64_t generations_before = 0;
-  /// The pushes and pulls of a shard go to another server now, or to the same one in another generation. From
-  /// any thread; it must not wait.
+  /// The pushes and pulls of a shard go to another server now, or to the same one in another generation, or
+  /// it has another copy that answers pulls. From any thread; it must not wait.
   std::function<void(size_t shard, const StoreHead& head)> moved;
   /// The servers that have joined are these now, to be given to the next coordinator of the run as `joined`.
   /// From any thread; may be empty.

@@ -1,5 +1,6 @@
 #include "telar/comm/store/store_client.h"
 
+#include <algorithm>
 #include <mutex>
 #include <stop_token>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "telar/comm/grpc_security.h"
 #include "telar/comm/store/store.grpc.pb.h"
 #include "telar/comm/store/store_calls.h"
+#include "telar/comm/store/store_copy_pulls.h"
 #include "telar/comm/store/store_link.h"
 #include "telar/core/error.h"
 
@@ -36,7 +38,14 @@ class StoreClient::Impl {
 
   void move(const StoreHead& head) {
     const std::lock_guard lock(head_mutex_);
-    if (head.generation <= options_.generation) return;
+    if (head.generation < options_.generation) return;
+    const bool later = head.generation > options_.generation;
+    if (!later && (head.copy.empty() || head.copy == options_.copy)) return;
+    options_.copy = head.copy;
+    if (copy_) copy_->cancel();
+    copy_.reset();
+    routed_ = false;
+    if (!later) return;
     if (head.address != options_.address) {
       channel_ = channel_to(head.address);
       stub_ = store::ParameterStore::NewStub(channel_);
@@ -89,11 +98,29 @@ class StoreClient::Impl {
   std::span<const float> incoming() const { return arenas_.incoming; }
 
   void start(const StoreExchange& exchange) {
-    std::vector<StoreRequest> requests = requests_of(exchange, arenas_, who_);
+    StoreExchange rest = exchange;
+    if (exchange.pull && copy()) {
+      rest.pull = false;
+      for (StoreRequest& pull : requests_of(
+               {.begin = exchange.begin, .end = exchange.end, .push = false, .round = {}}, arenas_, who_))
+        pulls_.push_back(std::move(pull));
+    }
+    std::vector<StoreRequest> requests = requests_of(rest, arenas_, who_);
     if (!requests.empty()) link().start(std::move(requests));
   }
 
-  StoreReport finish() { return link_ ? link_->finish() : StoreReport{}; }
+  /// What was pushed is answered, so every copy has it, before the copy is asked.
+  StoreReport finish() {
+    if (!link_) return {};
+    std::vector<StoreRequest> pulls = std::exchange(pulls_, {});
+    StoreReport report = link_->finish();
+    if (const std::shared_ptr<CopyPulls> from = pulls.empty() ? nullptr : copy())
+      pulls = from->pull(std::move(pulls), [this](const FrameHeader& answer) { link_->pulled(answer); });
+    if (pulls.empty()) return report;
+    link_->start(std::move(pulls));
+    report.lost_updates = std::max(report.lost_updates, link_->finish().lost_updates);
+    return report;
+  }
   Traffic traffic() const { return link_ ? link_->traffic() : Traffic{}; }
   double seconds_away() const { return link_ ? link_->seconds_away() : 0; }
   StoreLosses losses() const { return link_ ? link_->losses() : StoreLosses{}; }
@@ -119,6 +146,23 @@ class StoreClient::Impl {
     const std::lock_guard lock(head_mutex_);
     if (!link_) link_ = std::make_unique<StoreLink>(options_, who_, channel_, memory_);
     return *link_;
+  }
+
+  /// From where this client pulls; null: from the head.
+  std::shared_ptr<CopyPulls> copy() {
+    std::unique_lock lock(head_mutex_);
+    while (!routed_) {
+      const StoreClientOptions now = options_;
+      lock.unlock();  // names may have to be looked up
+      std::shared_ptr<CopyPulls> made;
+      if (!now.copy.empty() && !now.is_here(now.address) && now.is_here(now.copy))
+        made = std::make_shared<CopyPulls>(now);
+      lock.lock();
+      if (options_.generation != now.generation || options_.copy != now.copy) continue;
+      copy_ = std::move(made);
+      routed_ = true;
+    }
+    return copy_;
   }
 
   void make_arenas() {
@@ -183,12 +227,15 @@ class StoreClient::Impl {
   std::mutex head_mutex_;  ///< guards the address and the generation, and the members up to link_
   std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<store::ParameterStore::Stub> stub_;
-  std::stop_source left_;  ///< ends the calls to the present head, which may be stopped
+  std::stop_source left_;                 ///< ends the calls to the present head, which may be stopped
+  bool routed_ = false;                   ///< copy_ is as it is to be
+  std::shared_ptr<CopyPulls> copy_ = {};  ///< null: the head answers pulls
   std::unique_ptr<StoreLink> link_;
   std::optional<StoreLayout> layout_;
   std::vector<std::string> slots_;
   std::shared_ptr<StoreMemory> memory_;  ///< null: the arenas are not shared
   StoreArenas arenas_;
+  std::vector<StoreRequest> pulls_;  ///< for copy_, since the last finish()
 };
 
 StoreClient::StoreClient(StoreClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}

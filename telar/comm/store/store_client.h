@@ -35,6 +35,9 @@ struct StoreClientOptions {
   /// of which `address` is the head's (store_chain.h). 0: there are no copies. See move().
   uint32_t shard = 0;
   int64_t generation = 0;
+  std::string copy;  ///< StoreHead::copy
+  /// Whether an address is one of this host. If the copy's is, and the head's is not, pulls go to the copy.
+  std::function<bool(const std::string& address)> is_here = on_this_host;
   std::function<void(const std::string&)>
       say;               ///< gets messages about lost and restored connections, from any thread; may be empty
   std::stop_token stop;  ///< ends all waits with an Error (run)
@@ -66,6 +69,7 @@ class StoreClient final : public Store {
   struct Traffic {
     uint64_t sent = 0;
     uint64_t received = 0;
+    uint64_t from_copy = 0;  ///< of floats, beside `received`
     bool shared_memory = false;
   };
   Traffic traffic() const;

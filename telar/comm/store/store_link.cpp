@@ -170,6 +170,12 @@ StoreReport StoreLink::finish() {
   return window_.finish();
 }
 
+void StoreLink::pulled(const FrameHeader& answer) {
+  const std::lock_guard lock(mutex_);
+  window_.pulled(answer);
+  traffic_.from_copy += (answer.end - answer.begin) * sizeof(float);
+}
+
 /// After this call, the caller's memory is not touched any more.
 void StoreLink::abandon(std::unique_lock<std::mutex>& lock) {
   window_.abandon();

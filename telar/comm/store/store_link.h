@@ -41,6 +41,8 @@ class StoreLink {
   /// Waits for the answers to all requests. Throws Error (run) if the server is unreachable for too long or
   /// the run is stopped, and Error (user) if the server refuses.
   StoreReport finish();
+  /// The copy of a block has answered a pull.
+  void pulled(const FrameHeader& answer);
   StoreClient::Traffic traffic() const;
   double seconds_away() const;
   StoreLosses losses() const;

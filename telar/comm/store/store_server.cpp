@@ -12,6 +12,7 @@
 #include "telar/comm/store/random_id.h"
 #include "telar/comm/store/store.grpc.pb.h"
 #include "telar/comm/store/store_calls.h"
+#include "telar/comm/store/store_copy_pulls.h"
 #include "telar/comm/store/store_memory.h"
 #include "telar/comm/store/store_shard.h"
 #include "telar/comm/store/store_stream.h"
@@ -316,6 +317,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     try {
       if (shard != nullptr && !text_of(context, kSuccessorKey).empty())
         return serve_successor(context, stream, *shard);
+      if (shard != nullptr && !text_of(context, kCopyKey).empty())
+        return serve_copy_pulls(context, stream, *shard);
       const TransferOpening opening = opening_of([&](const char* key) { return text_of(context, key); });
       std::unique_ptr<StoreShard::Stream> of_generation;
       if (shard != nullptr) {
@@ -349,6 +352,20 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     const std::string where = text_of(context, kMemoryKey);
     telar::serve_successor(stream, shard.held().blocks(), generation, text_of(context, kChecksumsKey) != "0",
                            options_.shared_memory ? ChainMemory::open(where) : nullptr);
+    return grpc::Status::OK;
+  }
+
+  static grpc::Status serve_copy_pulls(grpc::ServerContext& context, FrameServerStream& stream,
+                                       StoreShard& shard) {
+    const auto generation =
+        static_cast<int64_t>(optional_number(text_of(context, kGenerationKey), kGenerationKey));
+    const auto admitted = shard.admit_copy_pulls(generation, context);
+    if (!admitted)
+      return {grpc::StatusCode::CANCELLED,
+              fmt::format("it is not the last server of shard {} in generation {}",
+                          text_of(context, kShardKey), generation)};
+    telar::serve_copy_pulls(stream, shard.held().blocks(), generation,
+                            text_of(context, kChecksumsKey) != "0");
     return grpc::Status::OK;
   }
 

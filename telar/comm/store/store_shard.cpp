@@ -54,6 +54,12 @@ std::unique_ptr<StoreShard::Stream> StoreShard::admit_member(int64_t generation,
   return admit(generation == chain_.chain.generation && place() == 0, context);
 }
 
+std::unique_ptr<StoreShard::Stream> StoreShard::admit_copy_pulls(int64_t generation,
+                                                                 grpc::ServerContext& context) {
+  const std::lock_guard lock(mutex_);
+  return admit(generation == chain_.chain.generation && place() + 1 == chain_.chain.servers.size(), context);
+}
+
 std::unique_ptr<StoreShard::Stream> StoreShard::admit_successor(int64_t generation, StoreServerId server,
                                                                 grpc::ServerContext& context) {
   const std::lock_guard lock(mutex_);

@@ -52,6 +52,9 @@ class StoreShard {
   };
   /// Of a member. Null if this server is not the head of this generation, as far as it knows.
   std::unique_ptr<Stream> admit_member(int64_t generation, grpc::ServerContext& context);
+  /// Of a member that pulls from a copy. Null if this server is not the last one of this generation, as far
+  /// as it knows.
+  std::unique_ptr<Stream> admit_copy_pulls(int64_t generation, grpc::ServerContext& context);
   /// Of a server. Null if it is not this one's successor in this generation, as far as this one knows.
   std::unique_ptr<Stream> admit_successor(int64_t generation, StoreServerId server,
                                           grpc::ServerContext& context);

@@ -113,8 +113,7 @@ std::optional<std::span<float>> StoreWindow::place_of(const FrameHeader& answer)
 void StoreWindow::note(const FrameHeader& answer) {
   Sent& sent = requests_[answer.sequence - first_sequence_];
   const FrameHeader& request = sent.request.header;
-  if (request.kind == FrameKind::exchange && (answer.flags & kPull) != 0)
-    versions_[answer.begin] = answer.version;
+  if (request.kind == FrameKind::exchange && (answer.flags & kPull) != 0) pulled(answer);
   if (std::exchange(sent.answered, true)) return;
   if (request.kind == FrameKind::read)
     read_updates_ = std::min(read_updates_.value_or(answer.version), answer.version);

@@ -48,6 +48,9 @@ class StoreWindow {
   /// Records an answer that has a place, after its floats were copied.
   void note(const FrameHeader& answer);
 
+  /// These floats were pulled elsewhere.
+  void pulled(const FrameHeader& answer) { versions_[answer.begin] = answer.version; }
+
   /// After all_answered().
   StoreReport finish();
   /// Nothing is sent any more, and floats go nowhere.
