@@ -491,6 +491,7 @@ TEST(StoreChain, AServerThatHasMissedAnOrderGetsACopy) {
   second.configure(keeper.chain());
   EXPECT_TRUE(second.whole()) << "it has what was answered";
   EXPECT_TRUE(second.awaits_copy());
+  EXPECT_FALSE(second.acknowledged()) << "it is the last one, but others may not have its second update";
   for (const ChainedBlock::Action& action : second.take_actions()) {
     const auto* sent = std::get_if<ChainedBlock::Send>(&action);
     if (sent == nullptr) continue;
@@ -500,6 +501,7 @@ TEST(StoreChain, AServerThatHasMissedAnOrderGetsACopy) {
   }
   second.receive({.generation = 3, .body = ChainCopy{1, {}}});
   EXPECT_FALSE(second.awaits_copy());
+  EXPECT_TRUE(second.acknowledged());
   EXPECT_THROW(second.receive({.generation = 3, .body = ChainUpdate{3, 0, 64, 3}}), Error)
       << "its last update is the first one";
 }
