@@ -256,7 +256,7 @@ TEST_F(StoreCopies, AMemberPullsFromTheCopyOnItsHost) {
   EXPECT_EQ(worker.traffic().from_copy, 5 * kBytes);
   EXPECT_LT(worker.traffic().received, kBytes / 100);
   EXPECT_EQ(far.traffic().from_copy, 0U) << "the head is as near";
-  EXPECT_GT(far.traffic().received, 5 * kBytes);
+  EXPECT_GT(far.traffic().received, 4 * kBytes) << "the last answer may not be counted yet";
 }
 
 TEST_F(StoreCopies, AMemberWhoseCopyIsLostPullsFromTheHead) {
@@ -279,6 +279,24 @@ TEST_F(StoreCopies, AMemberWhoseCopyIsLostPullsFromTheHead) {
   wait_for_copies(2);
   int64_t work = 3;
   wait_until([&] { return pulls_from_copy(work++); }, "pulls from the copy that has returned");
+}
+
+TEST_F(StoreCopies, ACopyThatCannotBeReachedIsNamedAndTheHeadAnswers) {
+  begin();
+  SentenceLog said;
+  StoreClient member({.address = heads_[0].address,
+                      .job = "job",
+                      .member = 1,
+                      .shard = 1,
+                      .generation = heads_[0].generation,
+                      .copy = "127.0.0.1:1",
+                      .is_here = [](const std::string& address) { return address == "127.0.0.1:1"; },
+                      .say = said.say()});
+  member.attach();
+  push(member, 1);
+  EXPECT_EQ(pulled(member), 1);
+  EXPECT_EQ(member.traffic().from_copy, 0U);
+  EXPECT_TRUE(said.hears("Shard 0 of the parameter servers is not pulled from its copy at 127.0.0.1:1: "));
 }
 
 /// Its server has heard of the next chain, the member has not, as when only its coordinator is cut off.

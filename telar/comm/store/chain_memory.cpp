@@ -73,7 +73,7 @@ std::optional<size_t> ChainMemory::offset_of(const std::byte* copy) const {
 }
 
 std::span<const std::byte> ChainMemory::values(uint64_t offset, size_t bytes) const {
-  if (offset > region_.bytes || bytes > region_.bytes - offset)
+  if (offset > region_.bytes || bytes > region_.bytes - offset || offset % alignof(float) != 0)
     throw user_error("values at {} of a shared memory of {} bytes", offset, region_.bytes);
   return {static_cast<const std::byte*>(region_.mapped) + offset, bytes};
 }

@@ -37,7 +37,7 @@ struct ConfiguredChain {
 struct StoreHead {
   std::string address;
   int64_t generation = 0;
-  /// The last server, which answers pulls, too; empty: it is the head, or is being filled.
+  /// The last server, which answers pulls, too; empty: it is the head, or has joined and is being filled.
   std::string copy = {};
   bool operator==(const StoreHead&) const = default;
 };

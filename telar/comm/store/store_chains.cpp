@@ -219,6 +219,7 @@ class StoreChains::Impl {
         server.news = false;
         describe(server, request);
       }
+      tell();  // before any server can answer a push in a chain of which a worker has not heard
       const Clock::time_point asked = Clock::now();
       store::ConfigureReply reply;
       grpc::Status status;

@@ -39,17 +39,21 @@ void CopyPulls::cancel() {
 bool CopyPulls::open() {
   if (stream_) return true;
   if (StoreClock::now() < again_) return false;
-  const std::lock_guard lock(mutex_);
-  if (cancelled_) return false;
   const bool checksums =
       options_.payload_checksums.value_or(!safe_from_damage(options_.copy, options_.security));
-  context_ = std::make_unique<grpc::ClientContext>();
-  introduce(*context_, options_.security);
-  context_->AddMetadata(kJobKey, options_.job);
-  context_->AddMetadata(kShardKey, std::to_string(options_.shard));
-  context_->AddMetadata(kGenerationKey, std::to_string(options_.generation));
-  context_->AddMetadata(kCopyKey, "1");
-  context_->AddMetadata(kChecksumsKey, checksums ? "1" : "0");
+  auto context = std::make_unique<grpc::ClientContext>();
+  introduce(*context, options_.security);
+  context->AddMetadata(kJobKey, options_.job);
+  context->AddMetadata(kShardKey, std::to_string(options_.shard));
+  context->AddMetadata(kGenerationKey, std::to_string(options_.generation));
+  context->AddMetadata(kCopyKey, "1");
+  context->AddMetadata(kChecksumsKey, checksums ? "1" : "0");
+  {
+    const std::lock_guard lock(mutex_);
+    if (cancelled_) return false;
+    context_ = std::move(context);
+  }
+  // Connecting to a server that is stopped takes seconds, and cancel() must not wait for it.
   stream_ = open_frames(channel_, kExchangeMethod, *context_);
   return true;
 }
@@ -87,8 +91,7 @@ void CopyPulls::exchange(std::vector<StoreRequest>& requests, size_t& answered,
         answer.begin != request.header.begin || answer.end != request.header.end)
       throw user_error("an answer to another request");
     if ((answer.flags & kPull) != 0) {
-      received.frame.payload.copy_to(std::as_writable_bytes(request.into));
-      taken(answer);
+      taken(answer, received.frame.payload, request.into);
     } else {
       refused.push_back(std::move(request));
     }
@@ -105,7 +108,7 @@ bool CopyPulls::ask(StoreRequest& request) {
 
 /// After it has broken.
 void CopyPulls::close(const std::string& damage) {
-  context_->TryCancel();
+  if (!damage.empty()) context_->TryCancel();  // otherwise it has ended, and cancelling could hide why
   const grpc::Status status = stream_->Finish();
   stream_.reset();
   bool cancelled = false;

@@ -30,9 +30,11 @@ class CopyPulls {
   CopyPulls(const CopyPulls&) = delete;
   CopyPulls& operator=(const CopyPulls&) = delete;
 
-  using Taken = std::function<void(const FrameHeader& answer)>;
-  /// Copies the values of each answer to its place, and then calls `taken`. Returns the requests that are to
-  /// be sent to the head: the server has no acknowledged values of their blocks, or is lost.
+  /// Copies the values of an answer to their place.
+  using Taken =
+      std::function<void(const FrameHeader& answer, const FramePayload& values, std::span<float> into)>;
+  /// Returns the requests that are to be sent to the head: the server has no acknowledged values of their
+  /// blocks, or is lost.
   std::vector<StoreRequest> pull(std::vector<StoreRequest> requests, const Taken& taken);
   /// Ends a pull() in progress, and each later one at once.
   void cancel();

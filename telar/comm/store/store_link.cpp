@@ -170,8 +170,9 @@ StoreReport StoreLink::finish() {
   return window_.finish();
 }
 
-void StoreLink::pulled(const FrameHeader& answer) {
+void StoreLink::pulled(const FrameHeader& answer, const FramePayload& values, std::span<float> into) {
   const std::lock_guard lock(mutex_);
+  values.copy_to(std::as_writable_bytes(into));
   window_.pulled(answer);
   traffic_.from_copy += (answer.end - answer.begin) * sizeof(float);
 }

@@ -41,8 +41,9 @@ class StoreLink {
   /// Waits for the answers to all requests. Throws Error (run) if the server is unreachable for too long or
   /// the run is stopped, and Error (user) if the server refuses.
   StoreReport finish();
-  /// The copy of a block has answered a pull.
-  void pulled(const FrameHeader& answer);
+  /// The copy of a block has answered a pull: copies the values into the caller's memory, which the receiving
+  /// thread may be moving to other pages (StoreMemory::renew()).
+  void pulled(const FrameHeader& answer, const FramePayload& values, std::span<float> into);
   StoreClient::Traffic traffic() const;
   double seconds_away() const;
   StoreLosses losses() const;
