@@ -153,31 +153,31 @@ void StorageProgram::require() const {
   if (!missing_.empty()) throw user_error("{}", missing_);
 }
 
-std::vector<std::string> StorageProgram::list() const {
-  std::istringstream lines(run("cannot list it", scripts_->list, root_));
+std::vector<std::string> StorageProgram::list(const std::string& folder) const {
+  std::istringstream lines(run("cannot list it", scripts_->list, path_of(folder)));
   std::vector<std::string> names;
   for (std::string line; std::getline(lines, line);) names.push_back(line.substr(line.rfind(' ') + 1));
   return names;
 }
 
 std::string StorageProgram::read(const std::string& file) const {
-  return run("cannot read from it", scripts_->read, root_ + "/" + file);
+  return run("cannot read from it", scripts_->read, path_of(file));
 }
 
 void StorageProgram::put(const fs::path& from, const std::string& folder) const {
-  run("cannot write to it", scripts_->put, folder.empty() ? root_ : root_ + "/" + folder, from, {});
+  run("cannot write to it", scripts_->put, path_of(folder), from, {});
 }
 
 void StorageProgram::get(const std::string& folder, const fs::path& to) const {
-  run("cannot copy from it", scripts_->get, root_ + "/" + folder, to, {});
+  run("cannot copy from it", scripts_->get, path_of(folder), to, {});
 }
 
 void StorageProgram::remove_file(const std::string& file) const {
-  run("cannot remove from it", scripts_->remove_file, root_ + "/" + file);
+  run("cannot remove from it", scripts_->remove_file, path_of(file));
 }
 
 void StorageProgram::remove_folder(const std::string& folder) const {
-  run("cannot remove from it", scripts_->remove_folder, root_ + "/" + folder);
+  run("cannot remove from it", scripts_->remove_folder, path_of(folder));
 }
 
 std::string StorageProgram::run(const char* what, const char* script, const std::string& path,

@@ -22,8 +22,8 @@ class StorageProgram {
   std::filesystem::path folder() const { return root_.starts_with('/') ? root_ : std::string(); }
   /// Throws Error (user) unless the program is on the PATH.
   void require() const;
-  /// The names in the folder; those of folders end with "/". Empty if it is not there.
-  std::vector<std::string> list() const;
+  /// The names in a folder (empty: this one); those of folders end with "/". None if it is not there.
+  std::vector<std::string> list(const std::string& folder = "") const;
   std::string read(const std::string& file) const;
   /// Adds what is in `from` to a folder; empty: this one.
   void put(const std::filesystem::path& from, const std::string& folder) const;
@@ -48,6 +48,7 @@ class StorageProgram {
   static const Scripts kCp;
 
   void default_to(const char* name, const std::string& value);
+  std::string path_of(const std::string& entry) const { return entry.empty() ? root_ : root_ + "/" + entry; }
   std::string run(const char* what, const char* script, const std::string& path,
                   const std::filesystem::path& folder = {},
                   std::optional<std::chrono::seconds> limit = std::chrono::seconds(60)) const;

@@ -27,6 +27,30 @@ const std::string kJob =
     "optimizer: {name: sgd, learning_rate: 0.01, momentum: 0.9}\n"
     "training: {epochs: 4, batch: 32}\n";
 
+/// Programs of these names come before those of the PATH, and do what they do after some words of the shell.
+class Programs {
+ public:
+  explicit Programs(const fs::path& folder)
+      : folder_(folder / "programs"),
+        path_(std::getenv("PATH")) {  // NOLINT(concurrency-mt-unsafe): one thread
+    fs::create_directory(folder_);
+    ::setenv("PATH", (folder_.string() + ":" + path_).c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  }
+  ~Programs() { ::setenv("PATH", path_.c_str(), 1); }  // NOLINT(concurrency-mt-unsafe)
+  Programs(const Programs&) = delete;
+  Programs& operator=(const Programs&) = delete;
+
+  void replace(const std::string& name, const std::string& before) const {
+    const fs::path file = folder_ / name;
+    test::write_text(file, "#!/bin/sh\n" + before + "\nexec env PATH='" + path_ + "' " + name + " \"$@\"\n");
+    fs::permissions(file, fs::perms::owner_all);
+  }
+
+ private:
+  fs::path folder_;
+  std::string path_;
+};
+
 class RunStorageTest : public testing::Test {
  protected:
   RunSummary run(const std::string& folder, std::vector<std::string> overrides = {},
@@ -128,6 +152,70 @@ TEST_F(RunStorageTest, OfADamagedOneTheOneBeforeIsUsed) {
   }
 }
 
+TEST_F(RunStorageTest, ADamagedNewestCheckpointOfTheFolderHidesNoStoredOne) {
+  run("run", {"training.epochs=2"});
+  test::write_text(model("run", 12), "damaged");
+  EXPECT_EQ(resume("run").steps, 24);
+  EXPECT_TRUE(says(warned_, "a checkpoint of the folder is damaged; it is kept as"));
+  EXPECT_TRUE(says(warned_, "step-00000012.damaged"));
+  EXPECT_TRUE(says(said_, "step-00000012 comes from"));
+  EXPECT_TRUE(says(said_, "after step 12"));
+
+  said_ = "";
+  test::write_text(model("run", 24), "damaged");
+  fs::remove(of_step(24, true));
+  resume("run");
+  EXPECT_EQ(said_.find("comes from"), std::string::npos) << "the folder has step 18, too";
+  EXPECT_TRUE(says(said_, "after step 18"));
+}
+
+TEST_F(RunStorageTest, AMarkerWithoutItsFolderIsSkipped) {
+  for (const char* gone : {"", "checkpoint", "run"}) {
+    run("run", {"training.epochs=2"});
+    fs::remove_all(of_step(12, false) / gone);
+    resume("other", {"training.epochs=3"});
+    EXPECT_TRUE(says(warned_, "/step-00000012-"));
+    EXPECT_TRUE(says(warned_, "the one before is used"));
+    EXPECT_TRUE(says(said_, "step-00000006 comes from"));
+    EXPECT_EQ(steps(), "12 18");
+    for (const char* used : {"run", "other", "stored"}) fs::remove_all(folder_ / used);
+    said_ = warned_ = "";
+  }
+}
+
+TEST_F(RunStorageTest, AMarkerThatIsDamagedIsSkippedAndWithoutAnotherTheRunIsRefused) {
+  run("run", {"training.epochs=2"});
+  test::write_text(of_step(12, true), "{");
+  resume("other", {"training.epochs=3"});
+  EXPECT_TRUE(says(said_, "step-00000006 comes from"));
+  for (const int64_t step : {12, 18}) test::write_text(of_step(step, true), "{");
+  fs::remove_all(folder_ / "other");
+  expect_error([&] { resume("other"); }, {"none of the 2 checkpoints in " + stored().string()});
+  EXPECT_EQ(resume("run", {"training.epochs=3"}).steps, 18) << "what is in the folder is there still";
+}
+
+TEST_F(RunStorageTest, ABestCheckpointThatCouldNotBeStoredIsTriedAgain) {
+  const std::vector<std::string> same = {"data.validation=0.25", "optimizer.learning_rate=1e-9",
+                                         "output.keep=1"};
+  Programs programs(folder_.path());
+  programs.replace("cp", "case $3 in */step-00000005-*) if rm " + (folder_ / "once").string() +
+                             "; then echo full >&2; exit 1; fi;; esac");
+  test::write_text(folder_ / "once", "");
+  const RunSummary once = run("run", same);
+  EXPECT_TRUE(says(warned_, "step-00000005 is not stored (1 in a row)"));
+  EXPECT_EQ(once.not_stored, "");
+  EXPECT_EQ(steps(), "5 20");
+
+  for (const char* used : {"run", "stored"}) fs::remove_all(folder_ / used);
+  programs.replace("cp", "case $3 in */step-00000005-*) echo full >&2; exit 1;; esac");
+  EXPECT_TRUE(says(run("run", same).not_stored, "step-00000005 is not stored"));
+  EXPECT_EQ(steps(), "20");
+  programs.replace("cp", "");
+  std::vector<std::string> again = same;
+  EXPECT_EQ(resume("run", again).not_stored, "");
+  EXPECT_EQ(steps(), "5 20");
+}
+
 TEST_F(RunStorageTest, TheBestCheckpointStaysAndComesAlong) {
   // Too small a rate to change the accuracy: the first epoch is the best.
   const std::vector<std::string> same = {"data.validation=0.25", "optimizer.learning_rate=1e-9",
@@ -145,7 +233,7 @@ TEST_F(RunStorageTest, AnotherRunAndAnotherJobAreRefused) {
   expect_error([&] { run("other", {"training.batch=16"}); },
                {"has a run of another job", "training.batch: 32 → 16", "--storage", "--resume"});
   EXPECT_FALSE(fs::exists(folder_ / "other"));
-  expect_error([&] { resume("other", {"training.seed=9"}); }, {"is a run of another job", "training.seed"});
+  expect_error([&] { resume("other", {"training.seed=9"}); }, {"has a run of another job", "training.seed"});
   EXPECT_FALSE(fs::exists(folder_ / "other"));
   fs::rename(stored(), folder_ / "first");
   run("other", {"training.epochs=1"});
