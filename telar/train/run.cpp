@@ -72,6 +72,18 @@ class FirstStep final : public TrainingObserver {
   std::function<void()> done_;
 };
 
+/// Ends a run that another process stores now.
+class StoresAlone final : public TrainingObserver {
+ public:
+  explicit StoresAlone(const RunStorage& storage) : storage_(storage) {}
+  void step_done(const StepReport& /*report*/, const TrainingState& /*state*/) override {
+    storage_.require_owner();
+  }
+
+ private:
+  const RunStorage& storage_;
+};
+
 /// How the run goes on with other processes.
 struct Recovery {
   ElasticProcesses::Changes changes;
@@ -360,6 +372,8 @@ class Run {
     EnergyObserver energy;
     std::vector<TrainingObserver*> observers = {&accepted, &energy, &last_, &log, &checkpoints};
     if (stream) observers.push_back(&*stream);
+    std::optional<StoresAlone> alone;
+    if (storage_) observers.push_back(&alone.emplace(*storage_));
     if (options_.observer != nullptr) observers.push_back(options_.observer);
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)

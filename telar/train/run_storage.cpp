@@ -90,7 +90,10 @@ int64_t newest_readable(const fs::path& folder, int64_t step) {
 }  // namespace
 
 RunStorage::RunStorage(const OutputJob& output, std::function<void(const std::string&)> warn)
-    : program_(output.storage), keep_(output.keep), warn_(std::move(warn)) {}
+    : program_(output.storage, warn),
+      keep_(output.keep),
+      warn_(std::move(warn)),
+      owner_(program_, warn_, {}) {}
 
 std::vector<RunStorage::Stored> RunStorage::whole_of(const std::vector<std::string>& names) {
   std::vector<Stored> whole;
@@ -160,14 +163,13 @@ void RunStorage::identify(const RunFolder& folder) {
     throw user_error("{} has another run than {}; store this run elsewhere (--storage)", program_.place(),
                      folder.path().string());
   if (!run_id_.empty()) return;
-  const AtomicFolder id(folder.path() / "stored");  // it is only the source of a copy
-  id.write(kRunId, own + "\n");
-  program_.put(id.path(), "");
+  program_.write(kRunId, own + "\n");
   run_id_ = own;
 }
 
 void RunStorage::bring(const RunFolder& folder, const std::function<void(const std::string&)>& say) {
   identify(folder);
+  owner_.claim(say);
   for (; !whole_.empty(); whole_.erase(whole_.begin())) {
     const Stored newest = whole_.front();
     if (newest_readable(folder.checkpoints(), newest.step) >= newest.step) return;
@@ -217,7 +219,7 @@ int64_t RunStorage::fetch(const std::string& name, const RunFolder& folder, bool
   return state.best_step;
 }
 
-void RunStorage::upload(const fs::path& checkpoint, const std::string& name) const {
+void RunStorage::upload(const fs::path& checkpoint, const std::string& name) {
   const fs::path run = checkpoint.parent_path().parent_path();
   const AtomicFolder copy(run / "stored");  // its files do not change while they are stored
   const fs::path whole = copy.path() / "whole";
@@ -236,6 +238,7 @@ void RunStorage::upload(const fs::path& checkpoint, const std::string& name) con
   nlohmann::json marker = {{"job", read_checkpoint_text(checkpoint / "job.yaml")}, {"files", {}}};
   for (const auto& [file, digest] : digests_of(whole)) marker["files"][file] = {digest.bytes, digest.crc32};
   program_.put(whole, name);
+  owner_.check();
   write_file(last / (name + kMarker), marker.dump(2) + "\n");
   program_.put(last, "");
 }
@@ -262,6 +265,7 @@ std::string RunStorage::attempt(const fs::path& checkpoint, const std::function<
   try {
     store();
   } catch (const std::exception& error) {
+    owner_.require();
     std::string why = fmt::format("{} is not stored ({} in a row): {}", checkpoint.filename().string(),
                                   ++failures_, error.what());
     warn_(why + "; the next checkpoint is tried again");
@@ -282,6 +286,7 @@ std::string RunStorage::store(const fs::path& checkpoint, int64_t best_step) {
   const std::string name = new_name(checkpoint);
   std::vector<std::string> names;
   std::string why = attempt(checkpoint, [&] {
+    if (!owner_.has_claimed()) owner_.claim(warn_);  // of a run that another process has begun
     upload(checkpoint, name);
     names = program_.list();
     whole_ = whole_of(names);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "io/temp_folder.h"
+#include "support/programs.h"
 #include "support/sentences.h"
 #include "telar/train/checkpoint.h"
 #include "telar/train/job_reader.h"
@@ -26,30 +27,6 @@ const std::string kJob =
     "data: {source: synthetic, samples: 192, shape: [1, 4, 4], classes: 3, validation: 0}\n"
     "optimizer: {name: sgd, learning_rate: 0.01, momentum: 0.9}\n"
     "training: {epochs: 4, batch: 32}\n";
-
-/// Programs of these names come before those of the PATH, and do what they do after some words of the shell.
-class Programs {
- public:
-  explicit Programs(const fs::path& folder)
-      : folder_(folder / "programs"),
-        path_(std::getenv("PATH")) {  // NOLINT(concurrency-mt-unsafe): one thread
-    fs::create_directory(folder_);
-    ::setenv("PATH", (folder_.string() + ":" + path_).c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
-  }
-  ~Programs() { ::setenv("PATH", path_.c_str(), 1); }  // NOLINT(concurrency-mt-unsafe)
-  Programs(const Programs&) = delete;
-  Programs& operator=(const Programs&) = delete;
-
-  void replace(const std::string& name, const std::string& before) const {
-    const fs::path file = folder_ / name;
-    test::write_text(file, "#!/bin/sh\n" + before + "\nexec env PATH='" + path_ + "' " + name + " \"$@\"\n");
-    fs::permissions(file, fs::perms::owner_all);
-  }
-
- private:
-  fs::path folder_;
-  std::string path_;
-};
 
 class RunStorageTest : public testing::Test {
  protected:
@@ -197,7 +174,7 @@ TEST_F(RunStorageTest, AMarkerThatIsDamagedIsSkippedAndWithoutAnotherTheRunIsRef
 TEST_F(RunStorageTest, ABestCheckpointThatCouldNotBeStoredIsTriedAgain) {
   const std::vector<std::string> same = {"data.validation=0.25", "optimizer.learning_rate=1e-9",
                                          "output.keep=1"};
-  Programs programs(folder_.path());
+  const test::Programs programs(folder_.path());
   programs.replace("cp", "case $3 in */step-00000005-*) if rm " + (folder_ / "once").string() +
                              "; then echo full >&2; exit 1; fi;; esac");
   test::write_text(folder_ / "once", "");
@@ -256,12 +233,27 @@ TEST_F(RunStorageTest, WhatCannotBeStoredIsAWarningWithANumberAndIsMadeUpFor) {
   EXPECT_TRUE(says(failed.not_stored, "step-00000024 is not stored (4 in a row): " + stored().string()));
   EXPECT_TRUE(says(warned_, "step-00000006 is not stored (1 in a row)"));
   EXPECT_TRUE(says(warning_of(failed), "is not stored"));
+  EXPECT_TRUE(says(warned_, "the next process that continues the run waits for 60 s first"));
   fs::remove(stored());
   fs::rename(away, stored());
+  for (const auto& entry : fs::directory_iterator(stored()))
+    if (entry.path().filename().string().starts_with("owner-")) fs::remove(entry.path());
   const RunSummary done = resume("run");
   EXPECT_TRUE(done.nothing_to_do);
   EXPECT_EQ(done.not_stored, "");
   EXPECT_EQ(steps(), "24");
+}
+
+TEST_F(RunStorageTest, AProcessWhoseRunAnotherStoresEndsWithoutStoring) {
+  RunOptions options;
+  options.stop_requested = [&, left = 15]() mutable {
+    if (--left == 0) test::write_text(stored() / "owner-00000009-0123456789abcdef", "host9 12 ? 3\n");
+    return false;
+  };
+  expect_error([&] { run("run", {}, options); },
+               {"process 12 on host9 stores the run here, so this process (", "--storage"});
+  EXPECT_TRUE(steps() == "6" || steps() == "6 12") << steps() << ": step 12 may have been on its way";
+  EXPECT_TRUE(fs::exists(model("run", 12)));
 }
 
 TEST_F(RunStorageTest, APlaceThatIsNoneAndAMissingProgramAreSentences) {
