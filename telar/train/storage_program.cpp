@@ -77,8 +77,8 @@ constexpr off_t kMostOutput = 64 << 20;
 constexpr std::chrono::seconds kMinute(60);
 constexpr std::chrono::milliseconds kLook(1000);
 
-// $0 is a script, and the standard input a pipe that ends with telar, also if it is killed: then the script is
-// killed with all that it has started.
+// $0 is a script, and the standard input a pipe that ends with telar, also if it is killed: then the script
+// is killed with all that it has started.
 constexpr const char* kEndsWithTelar = R"(exec 3<&0 </dev/null
 { read -r _ <&3; kill -9 0; } &
 (exec 3<&-; eval "$0")
