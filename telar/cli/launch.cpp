@@ -367,8 +367,13 @@ int render(const LaunchArguments& arguments, const Job& job) {
       "  head -c 24 /dev/urandom | base64 > certs/token\n"
       "  kubectl create secret generic {1} --from-file certs\n"
       "  kubectl apply -f {0}\n"
-      "  kubectl logs -f job/{3}-first\n",
-      arguments.render, manifests.secret, fmt::join(manifests.certified, " "), manifests.name);
+      "  kubectl logs -f job/{3}-first\n"
+      "The cluster must be of Kubernetes 1.29 or newer. A Job that is there cannot be changed: before a changed job is applied,\n"
+      "  kubectl delete job {3}-first{4}\n",
+      arguments.render, manifests.secret, fmt::join(manifests.certified, " "), manifests.name,
+      manifests.files.contains("workers.yaml") && job.strategy.elastic.min == 0
+          ? fmt::format(" {}-worker", manifests.name)
+          : "");
   if (!manifests.credentials.empty())
     std::cout << fmt::format(
         "The variables for {} come from the Secret {}, as in --from-literal=AWS_ACCESS_KEY_ID=…\n",

@@ -75,7 +75,13 @@ class PeerGroup::Impl {
     if (!here) start.listens(meeting.address());
     for (int64_t rank = 1; here && rank < start.workers; ++rank)
       children_.start(worker_process(rank, meeting.address(), security, start.min_workers > 0));
+    const auto begin = std::chrono::steady_clock::now();
     auto links = meeting.wait([&] {
+      if (start.wait > 0 &&
+          std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(start.wait))
+        throw run_error(
+            "not all of the {} other processes have come within {:g} s (--wait): see why they do not start, or whether they have ended; then start the run again",
+            start.workers - 1, start.wait);
       children_.check();
       if (start.stop_requested && start.stop_requested())
         throw run_error("the run was stopped before all processes had come");

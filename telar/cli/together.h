@@ -26,6 +26,7 @@ struct PeerStart {
   int64_t workers = 2;      ///< processes, with this one
   int64_t min_workers = 0;  ///< strategy.min_workers
   std::string coordinate;   ///< HOST:PORT where the others join; empty: they are started here
+  double wait = 0;          ///< seconds, for all others together; 0: for ever
   std::function<void(const std::string& address)> listens;  ///< told where they join, HOST:PORT
   Security security;
   std::string description;  ///< for the others (join_peers)

@@ -47,6 +47,7 @@ struct TrainArguments {
   std::string output;
   int64_t workers = 0;  ///< 0: not given
   std::string coordinate;
+  double wait = 0;
   std::string address_file;
   std::vector<std::string> own_servers;
   std::string metrics;
@@ -206,9 +207,9 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
     if (arguments.workers > 0)
       throw user_error("--workers: with strategy '{}', strategy.workers says how many workers there are",
                        job.strategy.name);
-    if (!arguments.address_file.empty())
-      throw user_error("--address-file is for strategies without parameter servers; '{}' has servers",
-                       job.strategy.name);
+    if (!arguments.address_file.empty() || arguments.wait > 0)
+      throw user_error("{} is for strategies without parameter servers; '{}' has servers",
+                       arguments.wait > 0 ? "--wait" : "--address-file", job.strategy.name);
     return nullptr;
   }
   if (!coordinates && !arguments.address_file.empty())
@@ -234,6 +235,7 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
       PeerStart{.workers = arguments.workers,
                 .min_workers = job.strategy.min_workers,
                 .coordinate = arguments.coordinate,
+                .wait = arguments.wait,
                 .listens = [&arguments](const std::string& address) { say_address(arguments, address); },
                 .security = security_of(arguments.security),
                 .description = to_json(task),
@@ -344,6 +346,9 @@ void add_train(Verb& program) {
   verb.option(
       "--coordinate", arguments->coordinate,
       "HOST:PORT where processes on other hosts join (telar work); of a strategy with servers, strategy.server_addresses names them");
+  verb.option("--wait", arguments->wait,
+              "Seconds to wait at --coordinate until all processes have joined; without it, for ever")
+      .between(0.0, 1e6);
   verb.option("--own-servers", arguments->own_servers,
               "Parameter servers that were started for this process only (telar launch)")
       .one_value_at_a_time()

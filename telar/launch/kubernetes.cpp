@@ -100,8 +100,10 @@ spec:
 ---
 )";
 
-// Exit code 2 is a mistake in the job. After SIGTERM (a drained node) a process has saved what it had, and
-// goes on in another pod. The empty lists are for Kubernetes 1.28, whose schema requires them.
+// backoffLimitPerIndex needs Kubernetes 1.29, or in 1.28 the feature gate JobBackoffLimitPerIndex: without it
+// a cluster drops the field, and the Job's own backoffLimit, 6, counts. Exit code 2 is a mistake in the job.
+// After SIGTERM (a drained node) a process has saved what it had, and goes on in another pod. The empty lists
+// are for the schema of Kubernetes 1.28, which requires them.
 constexpr const char* kJob = R"(apiVersion: batch/v1
 kind: Job
 metadata: {name: @WORKLOAD@, labels: @SELECTED@}
@@ -235,6 +237,7 @@ livenessProbe:
 
 constexpr int64_t kSaves = 300;     // seconds for a checkpoint, as telar launch gives
 constexpr int64_t kHandsOver = 60;  // a server ends when another one has all that it has, after 50 s at most
+constexpr const char* kStart = "1800";  // seconds: a node may have to come, and pull the image
 constexpr int kPort = 7000;
 constexpr int kServerPort = 7001;
 constexpr size_t kLongestName = 40;  // a label has 63 characters, and names of pods are longer
@@ -350,7 +353,8 @@ class Manifests {
   std::string first() const {
     std::vector<std::string> more = {"/srv/job/job.yaml", "--output", "/srv/runs/" + name_, "--resume"};
     if (workers() > 0) more.insert(more.end(), {"--coordinate", fmt::format("0.0.0.0:{}", kPort)});
-    if (workers() > 0 && !has_servers()) more.insert(more.end(), {"--workers", std::to_string(processes_)});
+    if (workers() > 0 && !has_servers())
+      more.insert(more.end(), {"--workers", std::to_string(processes_), "--wait", kStart});
     Values values = values_of(
         "first",
         pod("first",

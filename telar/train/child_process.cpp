@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <fstream>
@@ -64,17 +65,16 @@ int start_child(const ChildStart& what) {
   return pid;
 }
 
-int run_child(const ChildStart& what, std::optional<std::chrono::seconds> limit) {
+int run_child(const ChildStart& what, const std::function<bool(int group)>& goes_on) {
   const int pid = start_child(what);
   const EndsWithThisProcess together(pid);
-  const auto start = std::chrono::steady_clock::now();
   for (int status = 0;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
     const int ended = ::waitpid(pid, &status, WNOHANG);
     if (ended == pid) return status;
     if (ended < 0 && errno != EINTR)
       throw run_error("{} cannot be waited for: {}", what.name,
                       std::strerror(errno));  // NOLINT(concurrency-mt-unsafe): glibc's is safe
-    if (limit && std::chrono::steady_clock::now() - start > *limit) ::kill(-pid, SIGKILL);
+    if (goes_on && !goes_on(pid)) ::kill(-pid, SIGKILL);
   }
 }
 

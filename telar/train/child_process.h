@@ -1,10 +1,8 @@
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +30,9 @@ struct ChildStart {
 int start_child(const ChildStart& what);
 
 /// Starts a process and waits until it has ended. Returns its status, as waitpid() gives it. Its group is
-/// killed when this process ends at once (StopRequest), or after `limit`. Throws Error.
-int run_child(const ChildStart& what, std::optional<std::chrono::seconds> limit = {});
+/// killed when this process ends at once (StopRequest), or when `goes_on`, which is called often with the id
+/// of the group, is false. Throws Error.
+int run_child(const ChildStart& what, const std::function<bool(int group)>& goes_on = {});
 
 /// Describes a status from waitpid(): "has ended with exit code 2", "was killed by signal 9".
 std::string ending_text(int status);

@@ -72,6 +72,18 @@ class FirstStep final : public TrainingObserver {
   std::function<void()> done_;
 };
 
+/// Ends a run that another process stores now.
+class StoresAlone final : public TrainingObserver {
+ public:
+  explicit StoresAlone(const RunStorage& storage) : storage_(storage) {}
+  void step_done(const StepReport& /*report*/, const TrainingState& /*state*/) override {
+    storage_.require_owner();
+  }
+
+ private:
+  const RunStorage& storage_;
+};
+
 /// How the run goes on with other processes.
 struct Recovery {
   ElasticProcesses::Changes changes;
@@ -360,6 +372,8 @@ class Run {
     EnergyObserver energy;
     std::vector<TrainingObserver*> observers = {&accepted, &energy, &last_, &log, &checkpoints};
     if (stream) observers.push_back(&*stream);
+    std::optional<StoresAlone> alone;
+    if (storage_) observers.push_back(&alone.emplace(*storage_));
     if (options_.observer != nullptr) observers.push_back(options_.observer);
     std::optional<ProgressObserver> progress;
     if (options_.progress != nullptr)
@@ -403,6 +417,7 @@ class Run {
       }
       summary.not_stored = checkpoints.not_stored();
       summary.after_checkpoint = checkpoints.failure();
+      share_ending(summary);
       write_file(folder.summary(), to_json(summary), Links::refuse);
       all_is_written();
       if (options_.elastic != nullptr) folder.make_unknown();  // nobody goes on with a run that has ended
@@ -459,6 +474,7 @@ class Run {
     summary.checkpoint = point.checkpoint.string();
     summary.stopped_early = trainer.state().stopped_early;
     if (storage_) summary.not_stored = storage_->store_missing(point.checkpoint, trainer.state().best_step);
+    share_ending(summary);
     summary.why = why_ended(job_.training, summary.outcome, trainer.state());
     return summary;
   }
@@ -508,7 +524,10 @@ class Run {
     RunSummary summary;
     summary.nothing_to_do =
         options_.comes ? replace(session, trainer).changes.over : share(session, trainer, false, {});
-    if (summary.nothing_to_do) return summary;
+    if (summary.nothing_to_do) {
+      if (!options_.comes) share_ending(summary);
+      return summary;
+    }
     since_step_ = trainer.state().step;
     CheckpointFollower checkpoints(session, checkpoint_policy(), *options_.processes);
     std::vector<TrainingObserver*> observers = {&last_, &checkpoints};
@@ -518,11 +537,17 @@ class Run {
       checkpoints.follow();
       test(summary, session, trainer);
       fill_in(summary, session, trainer);
+      share_ending(summary);
       all_is_written();
     });
     if (succession) return lead_after_another(session, trainer, *succession);
     if (profile_) profile_->trace();
     return summary;
+  }
+
+  /// All end with the exit code of rank 0 (exit_code_of): what starts them again needs all of them.
+  void share_ending(RunSummary& summary) const {
+    if (options_.processes != nullptr) options_.processes->broadcast(summary.not_stored);
   }
 
   /// What all processes come to when rank 0 has written everything: until then it may be lost.

@@ -66,14 +66,34 @@ void require_whole(const fs::path& folder, const std::string& part, const JsonFi
                        found.contains(name) ? "not the one that was stored" : "missing");
 }
 
+/// Another one each time.
+std::string new_name(const fs::path& checkpoint) {
+  return fmt::format("{}-{:016x}", checkpoint.filename().string(), random_id());
+}
+
 bool is_within(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+/// The step of the newest checkpoint of a folder that is not damaged; those before `step` are not read.
+/// -1: there is none.
+int64_t newest_readable(const fs::path& folder, int64_t step) {
+  for (const fs::path& path : list_checkpoints(folder)) try {
+      if (step_of_checkpoint(path) >= step) verify_checkpoint(path);
+      return step_of_checkpoint(path);
+    } catch (const Error& error) {
+      if (error.kind() == Error::Kind::run) throw;
+    }
+  return -1;
 }
 
 }  // namespace
 
 RunStorage::RunStorage(const OutputJob& output, std::function<void(const std::string&)> warn)
-    : program_(output.storage), keep_(output.keep), warn_(std::move(warn)) {}
+    : program_(output.storage, warn),
+      keep_(output.keep),
+      warn_(std::move(warn)),
+      owner_(program_, warn_, {}) {}
 
 std::vector<RunStorage::Stored> RunStorage::whole_of(const std::vector<std::string>& names) {
   std::vector<Stored> whole;
@@ -93,18 +113,39 @@ void RunStorage::look() {
   if (std::ranges::find(names, kRunId) != names.end()) run_id_ = first_line(program_.read(kRunId));
 }
 
-void RunStorage::require_job(const Job& job, bool again) const {
-  const std::string file = whole_.front().name + kMarker;
-  const std::string source = program_.place() + "/" + file;
-  const Job before = parse_job(JsonFields(program_.read(file), source).text("job"), source);
+/// A marker that is damaged is not one of a checkpoint.
+std::optional<Job> RunStorage::newest_job() {
+  for (; !whole_.empty(); whole_.erase(whole_.begin())) try {
+      const std::string file = whole_.front().name + kMarker;
+      const std::string source = program_.place() + "/" + file;
+      return parse_job(JsonFields(program_.read(file), source).text("job"), source);
+    } catch (const Error& error) {
+      if (error.kind() == Error::Kind::run) throw;
+      skip_newest(error.what());
+    }
+  return std::nullopt;
+}
+
+void RunStorage::skip_newest(const std::string& why) {
+  warn_(fmt::format("{}; the one before is used", why));
+  skipped_.push_back(why);
+}
+
+void RunStorage::require_job(const Job& job, bool again) {
+  const std::optional<Job> before = newest_job();
+  if (!before) return;
   std::vector<std::string> texts;
-  if (before.name != job.name) texts.push_back(fmt::format("name: {} → {}", before.name, job.name));
-  for (const JobChange& change : job_changes(before, job))
-    if (!again && change.rule != OnResume::free) texts.push_back(change.str());
+  if (before->name != job.name) texts.push_back(fmt::format("name: {} → {}", before->name, job.name));
+  for (const JobChange& change : job_changes(*before, job)) {
+    if (change.rule == OnResume::refused && again)
+      texts.push_back(fmt::format("{}, which cannot change, because {}", change.str(), change.because));
+    else if (change.rule != OnResume::free && !again)
+      texts.push_back(change.str());
+  }
   if (!texts.empty())
-    throw user_error(
-        "{} has a run of another job: {}; store this run elsewhere (--storage), or continue that one with this job (--resume)",
-        program_.place(), fmt::join(texts, "; "));
+    throw user_error("{} has a run of another job: {}; store this run elsewhere (--storage){}",
+                     program_.place(), fmt::join(texts, "; "),
+                     again ? "" : ", or continue that one with this job (--resume)");
 }
 
 void RunStorage::identify(const RunFolder& folder) {
@@ -122,18 +163,16 @@ void RunStorage::identify(const RunFolder& folder) {
     throw user_error("{} has another run than {}; store this run elsewhere (--storage)", program_.place(),
                      folder.path().string());
   if (!run_id_.empty()) return;
-  const AtomicFolder id(folder.path() / "stored");  // it is only the source of a copy
-  id.write(kRunId, own + "\n");
-  program_.put(id.path(), "");
+  program_.write(kRunId, own + "\n");
   run_id_ = own;
 }
 
 void RunStorage::bring(const RunFolder& folder, const std::function<void(const std::string&)>& say) {
   identify(folder);
-  const std::vector<fs::path> local = list_checkpoints(folder.checkpoints());
-  while (!whole_.empty()) {
+  owner_.claim(say);
+  for (; !whole_.empty(); whole_.erase(whole_.begin())) {
     const Stored newest = whole_.front();
-    if (!local.empty() && step_of_checkpoint(local.front()) >= newest.step) return;
+    if (newest_readable(folder.checkpoints(), newest.step) >= newest.step) return;
     try {
       const int64_t best = fetch(newest.name, folder, true);
       const auto stored = std::ranges::find(whole_, best, &Stored::step);
@@ -142,18 +181,28 @@ void RunStorage::bring(const RunFolder& folder, const std::function<void(const s
       return say(fmt::format("{} comes from {}, to {}", checkpoint_of(newest.name), program_.place(),
                              folder.path().string()));
     } catch (const Error& error) {
-      if (error.kind() == Error::Kind::run) throw;
-      warn_(fmt::format("{}; the one before is used", error.what()));
+      if (error.kind() == Error::Kind::run && has_parts(newest.name)) throw;
+      skip_newest(fmt::format("{} is damaged: {}", newest.name, error.what()));
     }
-    whole_.erase(whole_.begin());
   }
+  if (!skipped_.empty() && list_checkpoints(folder.checkpoints()).empty())
+    throw user_error(
+        "none of the {} checkpoints in {} can be read: {}; restore what is missing there, or begin the run again elsewhere (--storage)",
+        skipped_.size(), program_.place(), skipped_.front());
+}
+
+/// Without them, another attempt to copy it would fail as well.
+bool RunStorage::has_parts(const std::string& name) const {
+  const std::vector<std::string> parts = program_.list(name);
+  return std::ranges::find(parts, kCheckpoint + "/") != parts.end() &&
+         std::ranges::find(parts, kRun + "/") != parts.end();
 }
 
 /// Copies a checkpoint into the run's folder. Returns the step of the best one. Throws Error (user) if it is
 /// damaged.
 int64_t RunStorage::fetch(const std::string& name, const RunFolder& folder, bool newest) const {
   const JsonFields marker(program_.read(name + kMarker), program_.place() + "/" + name);
-  AtomicFolder checkpoint(folder.checkpoints() / checkpoint_of(name));
+  AtomicFolder checkpoint(folder.checkpoints() / checkpoint_of(name), newest);
   program_.get(name + "/" + kCheckpoint, checkpoint.path());
   require_whole(checkpoint.path(), kCheckpoint, marker);
   const TrainingState state = verify_checkpoint(checkpoint.path());
@@ -163,12 +212,14 @@ int64_t RunStorage::fetch(const std::string& name, const RunFolder& folder, bool
     require_whole(others.path(), kRun, marker);
     fs::copy(others.path(), folder.path(),
              fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    for (const fs::path& aside : set_aside_checkpoints_after(folder.checkpoints(), state.step - 1))
+      warn_(fmt::format("a checkpoint of the folder is damaged; it is kept as {}", aside.string()));
   }
   checkpoint.commit();
   return state.best_step;
 }
 
-void RunStorage::upload(const fs::path& checkpoint, const std::string& name) const {
+void RunStorage::upload(const fs::path& checkpoint, const std::string& name) {
   const fs::path run = checkpoint.parent_path().parent_path();
   const AtomicFolder copy(run / "stored");  // its files do not change while they are stored
   const fs::path whole = copy.path() / "whole";
@@ -187,12 +238,12 @@ void RunStorage::upload(const fs::path& checkpoint, const std::string& name) con
   nlohmann::json marker = {{"job", read_checkpoint_text(checkpoint / "job.yaml")}, {"files", {}}};
   for (const auto& [file, digest] : digests_of(whole)) marker["files"][file] = {digest.bytes, digest.crc32};
   program_.put(whole, name);
+  owner_.check();
   write_file(last / (name + kMarker), marker.dump(2) + "\n");
   program_.put(last, "");
 }
 
-void RunStorage::remove_old(const Stored& mine, int64_t best_step) {
-  const std::vector<std::string> names = program_.list();
+void RunStorage::remove_old(const std::vector<std::string>& names, const Stored& mine, int64_t best_step) {
   std::vector<Stored> whole = whole_of(names);
   if (whole.empty() || whole.front().step > mine.step) return;  // as in CheckpointObserver
   std::erase_if(whole,
@@ -209,28 +260,51 @@ void RunStorage::remove_old(const Stored& mine, int64_t best_step) {
     }
 }
 
-std::string RunStorage::store(const fs::path& checkpoint, int64_t best_step) {
-  const std::string name = fmt::format("{}-{:016x}", checkpoint.filename().string(), random_id());
+/// The same as of RunStorage::store.
+std::string RunStorage::attempt(const fs::path& checkpoint, const std::function<void()>& store) {
   try {
-    upload(checkpoint, name);
+    store();
   } catch (const std::exception& error) {
+    owner_.require();
     std::string why = fmt::format("{} is not stored ({} in a row): {}", checkpoint.filename().string(),
                                   ++failures_, error.what());
     warn_(why + "; the next checkpoint is tried again");
     return why;
   }
   failures_ = 0;
+  return "";
+}
+
+/// If an earlier attempt has failed.
+std::string RunStorage::store_best(const fs::path& best) {
+  if (!fs::exists(best) || std::ranges::find(whole_, step_of_checkpoint(best), &Stored::step) != whole_.end())
+    return "";
+  return attempt(best, [&] { upload(best, new_name(best)); });
+}
+
+std::string RunStorage::store(const fs::path& checkpoint, int64_t best_step) {
+  const std::string name = new_name(checkpoint);
+  std::vector<std::string> names;
+  std::string why = attempt(checkpoint, [&] {
+    if (!owner_.has_claimed()) owner_.claim(warn_);  // of a run that another process has begun
+    upload(checkpoint, name);
+    names = program_.list();
+    whole_ = whole_of(names);
+  });
+  if (why.empty()) why = store_best(checkpoint_path(checkpoint.parent_path(), best_step));
+  if (names.empty()) return why;
   try {
-    remove_old(whole_of({name + kMarker}).front(), best_step);
+    remove_old(names, whole_of({name + kMarker}).front(), best_step);
   } catch (const Error& error) {
     warn_(fmt::format("older checkpoints remain: {}", error.what()));
   }
-  return "";
+  return why;
 }
 
 std::string RunStorage::store_missing(const fs::path& checkpoint, int64_t best_step) {
   const bool there = std::ranges::find(whole_, step_of_checkpoint(checkpoint), &Stored::step) != whole_.end();
-  return there ? "" : store(checkpoint, best_step);
+  return there ? store_best(checkpoint_path(checkpoint.parent_path(), best_step))
+               : store(checkpoint, best_step);
 }
 
 }  // namespace telar

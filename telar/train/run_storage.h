@@ -3,17 +3,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "telar/train/job.h"
 #include "telar/train/run_folder.h"
+#include "telar/train/storage_owner.h"
 #include "telar/train/storage_program.h"
 
 namespace telar {
 
 /// A run's checkpoints in a place that outlives its host (output.storage), which contains
 ///   run_id                  which run it is, as in the run's folder
+///   owner-00000007-ID       which process stores it (StorageOwner)
 ///   step-00001234-ID/       a checkpoint (checkpoint/), and what else was in the run's folder (run/)
 ///   step-00001234-ID.json   the job, and the length and CRC-32 of each file in there
 /// ID is another one each time, so nothing is overwritten. The .json comes last, and goes first: without it
@@ -26,17 +29,22 @@ class RunStorage {
   /// Reads what is there. Throws Error (user), also if nothing can be read.
   void look();
   bool has_checkpoint() const { return !whole_.empty(); }
-  /// Throws Error (user) if the newest checkpoint is of a job with another name, or that has other results.
-  void require_job(const Job& job, bool again) const;
-  /// Makes sure that it is the folder's run, and that it can be written. If the newest whole checkpoint is
-  /// newer than those of the folder, copies it there, and the best one, and says so. Throws Error.
+  /// Throws Error (user) if the newest checkpoint is of a job with another name, or that has other results;
+  /// if a run is resumed (`again`), only what cannot change then.
+  void require_job(const Job& job, bool again);
+  /// Makes sure that it is the folder's run, that it can be written, and that no other process does. If the
+  /// newest whole checkpoint is newer than those of the folder that are not damaged, copies it there, and the
+  /// best one, and says so. Throws Error, also if none can be read and the folder has none.
   void bring(const RunFolder& folder, const std::function<void(const std::string&)>& say);
 
-  /// Stores a checkpoint of the run's folder, then removes older ones as the folder does (output.keep).
-  /// Returns why it is not stored: a sentence, of which it has warned; empty: it is stored.
+  /// Stores a checkpoint of the run's folder, and the best one if it is not there; then removes older ones as
+  /// the folder does (output.keep). Returns why one is not stored: a sentence, of which it has warned; empty:
+  /// both are. Throws Error (user) if another process is the owner.
   std::string store(const std::filesystem::path& checkpoint, int64_t best_step);
-  /// The same, unless look() has found one of the step.
+  /// The same, without what look() has found.
   std::string store_missing(const std::filesystem::path& checkpoint, int64_t best_step);
+  /// Throws Error (user) if it is known that another process stores the run here now.
+  void require_owner() const { owner_.require(); }
 
  private:
   struct Stored {
@@ -44,18 +52,25 @@ class RunStorage {
     int64_t step = 0;
   };
 
+  std::optional<Job> newest_job();
+  void skip_newest(const std::string& why);
   void identify(const RunFolder& folder);
+  bool has_parts(const std::string& name) const;
   int64_t fetch(const std::string& name, const RunFolder& folder, bool newest) const;
-  void upload(const std::filesystem::path& checkpoint, const std::string& name) const;
-  void remove_old(const Stored& mine, int64_t best_step);
+  void upload(const std::filesystem::path& checkpoint, const std::string& name);
+  std::string attempt(const std::filesystem::path& checkpoint, const std::function<void()>& store);
+  std::string store_best(const std::filesystem::path& best);
+  void remove_old(const std::vector<std::string>& names, const Stored& mine, int64_t best_step);
   static std::vector<Stored> whole_of(const std::vector<std::string>& names);
 
   StorageProgram program_;
   int64_t keep_;
   std::function<void(const std::string&)> warn_;
-  std::string run_id_;         ///< empty: it has none yet
-  std::vector<Stored> whole_;  ///< what look() has found, newest first
-  int64_t failures_ = 0;       ///< in a row
+  StorageOwner owner_;
+  std::string run_id_;                ///< empty: it has none yet
+  std::vector<Stored> whole_;         ///< what was there when it was listed last, newest first
+  std::vector<std::string> skipped_;  ///< why some of these are not used
+  int64_t failures_ = 0;              ///< in a row
 };
 
 }  // namespace telar

@@ -1,13 +1,16 @@
 #include "telar/train/storage_program.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 #include <utility>
 
@@ -24,6 +27,7 @@ const StorageProgram::Scripts StorageProgram::kRclone = {
     .program = "rclone",
     .list = R"(rclone lsf "$1" || [ $? = 3 ])",
     .read = R"(rclone cat "$1")",
+    .write = R"(printf %s "$2" | rclone rcat "$1")",
     .put = R"(rclone copy "$2" "$1")",
     .get = R"(rclone copy "$1" "$2")",
     .remove_file = R"(rclone deletefile "$1")",
@@ -33,6 +37,7 @@ const StorageProgram::Scripts StorageProgram::kAws = {
     .program = "aws",
     .list = R"(aws s3 ls --cli-connect-timeout 10 "$1/" || [ $? = 1 ])",
     .read = R"(aws s3 cp --only-show-errors "$1" -)",
+    .write = R"(printf %s "$2" | aws s3 cp --only-show-errors - "$1")",
     .put = R"(aws s3 cp --only-show-errors --recursive "$2" "$1/")",
     .get = R"(aws s3 cp --only-show-errors --recursive "$1/" "$2")",
     .remove_file = R"(aws s3 rm --only-show-errors "$1")",
@@ -43,6 +48,7 @@ const StorageProgram::Scripts StorageProgram::kCp = {
     .list =
         R"(if [ -e "$1" ]; then ls -p "$1"; elif [ ! -d "${1%/*}/" ]; then echo "there is no folder ${1%/*}" >&2; false; fi)",
     .read = R"(cat "$1")",
+    .write = R"(d="${1%/*}"; { [ -d "$d" ] || mkdir "$d"; } && printf %s "$2" >"$1.tmp" && mv "$1.tmp" "$1")",
     .put = R"({ [ -d "$1" ] || mkdir "$1"; } && cp -R "$2/." "$1" && sync -f "$1")",
     .get = R"(cp -R "$1/." "$2")",
     .remove_file = R"(rm "$1")",
@@ -66,6 +72,39 @@ bool is_on_path(const std::string& program) {
   return false;
 }
 
+constexpr off_t kMostErrors = 64 << 10;
+constexpr off_t kMostOutput = 64 << 20;
+constexpr std::chrono::seconds kMinute(60);
+constexpr std::chrono::milliseconds kLook(1000);
+
+// $0 is a script, and the standard input a pipe that ends with telar, also if it is killed: then the script
+// is killed with all that it has started.
+constexpr const char* kEndsWithTelar = R"(exec 3<&0 </dev/null
+{ read -r _ <&3; kill -9 0; } &
+(exec 3<&-; eval "$0")
+code=$?
+{ kill -9 $!; wait $!; } 2>/dev/null
+exit $code)";
+
+/// A pipe that ends when this process does.
+class Lifeline {
+ public:
+  Lifeline() {
+    if (::pipe2(ends_.data(), O_CLOEXEC) != 0)
+      throw run_error("no pipe could be made: {}",
+                      std::strerror(errno));  // NOLINT(concurrency-mt-unsafe): glibc's is safe
+  }
+  ~Lifeline() {
+    for (const int end : ends_) ::close(end);
+  }
+  Lifeline(const Lifeline&) = delete;
+  Lifeline& operator=(const Lifeline&) = delete;
+  int read_end() const { return ends_[0]; }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
 /// A file in memory, to which a child writes.
 class Output {
  public:
@@ -78,17 +117,70 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
   int file() const { return file_; }
-  std::string text() const {
+  off_t size() const {
+    struct stat status {};
+    ::fstat(file_, &status);
+    return status.st_size;
+  }
+  /// Gives the memory of all but the end back. It stays a part of the size.
+  void keep_end() const {
+    if (size() > 2 * kMostErrors)
+      ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, size() - kMostErrors);
+  }
+  std::string end() const { return text(std::max<off_t>(0, size() - kMostErrors)); }
+  std::string text(off_t from = 0) const {
     std::string text;
     std::array<char, 4096> bytes{};
     for (ssize_t count = 0;
-         (count = ::pread(file_, bytes.data(), bytes.size(), static_cast<off_t>(text.size()))) > 0;)
+         (count = ::pread(file_, bytes.data(), bytes.size(), from + static_cast<off_t>(text.size()))) > 0;)
       text.append(bytes.data(), static_cast<size_t>(count));
     return text;
   }
 
  private:
   int file_;
+};
+
+/// How much the processes of a group have read and written: another text if it has changed.
+std::string copied_by(int group) {
+  std::string all;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    std::string line;
+    std::getline(std::ifstream(entry.path() / "stat"), line);
+    std::istringstream after_name(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+    std::string state;
+    int parent = 0;
+    int of_group = 0;
+    after_name >> state >> parent >> of_group;
+    if (of_group != group) continue;
+    std::ifstream counts(entry.path() / "io");
+    for (std::string name, count; counts >> name >> count;)
+      if (name.find("sysc") == std::string::npos) all += count + " ";
+  }
+  return all;
+}
+
+/// Whether a group has copied nothing for some time.
+class Stalls {
+ public:
+  explicit Stalls(std::chrono::milliseconds patience) : patience_(patience) {}
+  bool operator()(int group) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - looked_ < std::min(kLook, patience_ / 4)) return false;
+    looked_ = now;
+    if (std::string copied = copied_by(group); copied != copied_) {
+      copied_ = std::move(copied);
+      since_ = now;
+    }
+    return now - since_ > patience_;
+  }
+
+ private:
+  std::chrono::milliseconds patience_;
+  std::chrono::steady_clock::time_point looked_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  std::string copied_;
 };
 
 /// The last two lines of a program that has failed: it says last why.
@@ -102,7 +194,9 @@ std::string last_lines_of(const std::string& text) {
 
 }  // namespace
 
-StorageProgram::StorageProgram(std::string place) : place_(std::move(place)), root_(place_), scripts_(&kCp) {
+StorageProgram::StorageProgram(std::string place, std::function<void(const std::string&)> warn,
+                               std::chrono::milliseconds patience)
+    : place_(std::move(place)), root_(place_), scripts_(&kCp), warn_(std::move(warn)), patience_(patience) {
   if (root_.starts_with('-'))
     throw user_error("output.storage is {}, which is an option, not a place", place_);
   while (root_.ends_with('/')) root_.pop_back();
@@ -153,50 +247,73 @@ void StorageProgram::require() const {
   if (!missing_.empty()) throw user_error("{}", missing_);
 }
 
-std::vector<std::string> StorageProgram::list() const {
-  std::istringstream lines(run("cannot list it", scripts_->list, root_));
+std::vector<std::string> StorageProgram::list(const std::string& folder) const {
+  std::istringstream lines(run("cannot list it", scripts_->list, path_of(folder)));
   std::vector<std::string> names;
   for (std::string line; std::getline(lines, line);) names.push_back(line.substr(line.rfind(' ') + 1));
   return names;
 }
 
 std::string StorageProgram::read(const std::string& file) const {
-  return run("cannot read from it", scripts_->read, root_ + "/" + file);
+  return run("cannot read from it", scripts_->read, path_of(file));
+}
+
+void StorageProgram::write(const std::string& file, const std::string& text) const {
+  run("cannot write to it", scripts_->write, path_of(file), text);
 }
 
 void StorageProgram::put(const fs::path& from, const std::string& folder) const {
-  run("cannot write to it", scripts_->put, folder.empty() ? root_ : root_ + "/" + folder, from, {});
+  run("cannot write to it", scripts_->put, path_of(folder), from.string(), Ends::when_it_stalls);
 }
 
 void StorageProgram::get(const std::string& folder, const fs::path& to) const {
-  run("cannot copy from it", scripts_->get, root_ + "/" + folder, to, {});
+  run("cannot copy from it", scripts_->get, path_of(folder), to.string(), Ends::when_it_stalls);
 }
 
 void StorageProgram::remove_file(const std::string& file) const {
-  run("cannot remove from it", scripts_->remove_file, root_ + "/" + file);
+  run("cannot remove from it", scripts_->remove_file, path_of(file));
 }
 
 void StorageProgram::remove_folder(const std::string& folder) const {
-  run("cannot remove from it", scripts_->remove_folder, root_ + "/" + folder);
+  run("cannot remove from it", scripts_->remove_folder, path_of(folder));
 }
 
 std::string StorageProgram::run(const char* what, const char* script, const std::string& path,
-                                const fs::path& folder, std::optional<std::chrono::seconds> limit) const {
+                                const std::string& second, Ends ends) const {
   require();
+  const bool copies = ends != Ends::within_a_minute;
+  const Lifeline lifeline;
   const Output output;
   const Output errors;
+  Stalls stalls(patience_);
+  std::string late;
+  const auto start = std::chrono::steady_clock::now();
+  const auto goes_on = [&](int group) {
+    for (const Output* said : {&errors, copies ? &output : &errors}) said->keep_end();
+    if (copies && stalls(group))
+      late =
+          fmt::format("it has copied nothing for {:g} s", std::chrono::duration<double>(patience_).count());
+    else if (!copies && std::chrono::steady_clock::now() - start > kMinute)
+      late = fmt::format("it has not ended within {} s", kMinute.count());
+    else if (!copies && output.size() > kMostOutput)
+      late = fmt::format("it has said more than {} MiB", kMostOutput >> 20);
+    return late.empty();
+  };
   const int status = run_child({.name = "output.storage",
-                                .words = {"/bin/sh", "-c", script, "sh", path, folder.string()},
+                                .words = {"/bin/sh", "-c", kEndsWithTelar, script, path, second},
                                 .environment = environment_,
+                                .input = lifeline.read_end(),
                                 .output = output.file(),
                                 .errors = errors.file()},
-                               limit);
-  if (status == 0) return output.text();
-  const std::string why = last_lines_of(errors.text());
-  const bool late = limit && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-  throw run_error("{}: {} {}: {}{}{}", place_, scripts_->program, what,
-                  late ? fmt::format("it has not ended within {} s", limit->count()) : ending_text(status),
-                  why.empty() ? "" : ": ", why);
+                               goes_on);
+  if (status == 0) return copies ? "" : output.text();
+  const std::string why = last_lines_of(errors.end());
+  const std::string text = fmt::format("{}: {} {}: {}{}{}", place_, scripts_->program, what,
+                                       late.empty() ? ending_text(status) : late + ", and was killed",
+                                       why.empty() ? "" : ": ", why);
+  if (late.empty() || ends != Ends::when_it_stalls) throw run_error("{}", text);
+  if (warn_) warn_(text + "; it is tried again");
+  return run(what, script, path, second, Ends::when_it_stalls_again);
 }
 
 }  // namespace telar

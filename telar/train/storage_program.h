@@ -1,9 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,16 +16,21 @@ class StorageProgram {
  public:
   /// `place`: s3://BUCKET/FOLDER (rclone if it is on the PATH, otherwise aws), REMOTE:FOLDER of rclone's
   /// configuration, or the absolute path of a folder (cp). Throws Error (user) if it is none of these.
-  explicit StorageProgram(std::string place);
+  /// `patience`: for how long a copy may read and write nothing. It is killed then, and begun again once, of
+  /// which `warn` is told.
+  explicit StorageProgram(std::string place, std::function<void(const std::string&)> warn = {},
+                          std::chrono::milliseconds patience = std::chrono::minutes(5));
 
   const std::string& place() const { return place_; }
   /// Of this machine; empty: it is elsewhere.
   std::filesystem::path folder() const { return root_.starts_with('/') ? root_ : std::string(); }
   /// Throws Error (user) unless the program is on the PATH.
   void require() const;
-  /// The names in the folder; those of folders end with "/". Empty if it is not there.
-  std::vector<std::string> list() const;
+  /// The names in a folder (empty: this one); those of folders end with "/". None if it is not there.
+  std::vector<std::string> list(const std::string& folder = "") const;
   std::string read(const std::string& file) const;
+  /// Replaces a small file, at once.
+  void write(const std::string& file, const std::string& text) const;
   /// Adds what is in `from` to a folder; empty: this one.
   void put(const std::filesystem::path& from, const std::string& folder) const;
   /// Adds what is in a folder to `to`.
@@ -33,11 +39,12 @@ class StorageProgram {
   void remove_folder(const std::string& folder) const;
 
  private:
-  /// Scripts of the shell: $1 is a path in the place, $2 a folder of this host.
+  /// Scripts of the shell: $1 is a path in the place, $2 a folder of this host, or a text.
   struct Scripts {
     const char* program;
     const char* list;
     const char* read;
+    const char* write;
     const char* put;
     const char* get;
     const char* remove_file;
@@ -48,14 +55,17 @@ class StorageProgram {
   static const Scripts kCp;
 
   void default_to(const char* name, const std::string& value);
+  std::string path_of(const std::string& entry) const { return entry.empty() ? root_ : root_ + "/" + entry; }
+  enum class Ends : uint8_t { within_a_minute, when_it_stalls, when_it_stalls_again };
   std::string run(const char* what, const char* script, const std::string& path,
-                  const std::filesystem::path& folder = {},
-                  std::optional<std::chrono::seconds> limit = std::chrono::seconds(60)) const;
+                  const std::string& second = "", Ends ends = Ends::within_a_minute) const;
 
   std::string place_;    ///< as it was given, for messages
   std::string root_;     ///< as the program calls it
   std::string missing_;  ///< why there is no program; empty: there is one
   const Scripts* scripts_;
+  std::function<void(const std::string&)> warn_;
+  std::chrono::milliseconds patience_;
   std::map<std::string, std::string> environment_ = {{"TELAR_TOKEN", ""}};
 };
 

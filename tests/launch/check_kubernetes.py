@@ -80,6 +80,7 @@ def check_together(telar, folder, documents, said):
     addresses = [f"{name}-server-{number}.{name}-server:7001" for server in servers for number in range(server["spec"]["replicas"])]
     assert job["strategy"].get("server_addresses", []) == addresses, job["strategy"]
     certified = [address.split(":")[0] for address in addresses] + [f"{name}-first"]
+    assert "kubectl delete job a-job-1-first" in said and "Kubernetes 1.29" in said, said
     assert "scripts/certs certs " + " ".join(certified) + "\n" in said, said
     for server in servers:
         assert services[server["spec"]["serviceName"]]["selector"] == server["spec"]["selector"]["matchLabels"]
@@ -114,6 +115,8 @@ def main():
         first = pod_of(found["elastic"]["first"])
         assert {"name": "runs", "emptyDir": {}} in first["volumes"] and first["containers"][0]["envFrom"][0]["secretRef"]["name"] == "a-job-1-storage"
         assert found["servers"]["first"]["spec"]["backoffLimit"] == 7
+        waits = {name: "--wait" in pod_of(workloads["first"])["containers"][0]["command"] for name, workloads in found.items()}
+        assert waits == {"lockstep": True, "elastic": True, "alone": False, "servers": False, "one_server": False}, waits
         assert "--snapshots" in pod_of(found["one_server"]["server"])["containers"][0]["command"]
         assert "--snapshots" not in pod_of(found["servers"]["server"])["containers"][0]["command"]
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "io/temp_folder.h"
+#include "support/programs.h"
 #include "support/sentences.h"
 #include "telar/train/checkpoint.h"
 #include "telar/train/job_reader.h"
@@ -128,6 +129,70 @@ TEST_F(RunStorageTest, OfADamagedOneTheOneBeforeIsUsed) {
   }
 }
 
+TEST_F(RunStorageTest, ADamagedNewestCheckpointOfTheFolderHidesNoStoredOne) {
+  run("run", {"training.epochs=2"});
+  test::write_text(model("run", 12), "damaged");
+  EXPECT_EQ(resume("run").steps, 24);
+  EXPECT_TRUE(says(warned_, "a checkpoint of the folder is damaged; it is kept as"));
+  EXPECT_TRUE(says(warned_, "step-00000012.damaged"));
+  EXPECT_TRUE(says(said_, "step-00000012 comes from"));
+  EXPECT_TRUE(says(said_, "after step 12"));
+
+  said_ = "";
+  test::write_text(model("run", 24), "damaged");
+  fs::remove(of_step(24, true));
+  resume("run");
+  EXPECT_EQ(said_.find("comes from"), std::string::npos) << "the folder has step 18, too";
+  EXPECT_TRUE(says(said_, "after step 18"));
+}
+
+TEST_F(RunStorageTest, AMarkerWithoutItsFolderIsSkipped) {
+  for (const char* gone : {"", "checkpoint", "run"}) {
+    run("run", {"training.epochs=2"});
+    fs::remove_all(of_step(12, false) / gone);
+    resume("other", {"training.epochs=3"});
+    EXPECT_TRUE(says(warned_, "/step-00000012-"));
+    EXPECT_TRUE(says(warned_, "the one before is used"));
+    EXPECT_TRUE(says(said_, "step-00000006 comes from"));
+    EXPECT_EQ(steps(), "12 18");
+    for (const char* used : {"run", "other", "stored"}) fs::remove_all(folder_ / used);
+    said_ = warned_ = "";
+  }
+}
+
+TEST_F(RunStorageTest, AMarkerThatIsDamagedIsSkippedAndWithoutAnotherTheRunIsRefused) {
+  run("run", {"training.epochs=2"});
+  test::write_text(of_step(12, true), "{");
+  resume("other", {"training.epochs=3"});
+  EXPECT_TRUE(says(said_, "step-00000006 comes from"));
+  for (const int64_t step : {12, 18}) test::write_text(of_step(step, true), "{");
+  fs::remove_all(folder_ / "other");
+  expect_error([&] { resume("other"); }, {"none of the 2 checkpoints in " + stored().string()});
+  EXPECT_EQ(resume("run", {"training.epochs=3"}).steps, 18) << "what is in the folder is there still";
+}
+
+TEST_F(RunStorageTest, ABestCheckpointThatCouldNotBeStoredIsTriedAgain) {
+  const std::vector<std::string> same = {"data.validation=0.25", "optimizer.learning_rate=1e-9",
+                                         "output.keep=1"};
+  const test::Programs programs(folder_.path());
+  programs.replace("cp", "case $3 in */step-00000005-*) if rm " + (folder_ / "once").string() +
+                             "; then echo full >&2; exit 1; fi;; esac");
+  test::write_text(folder_ / "once", "");
+  const RunSummary once = run("run", same);
+  EXPECT_TRUE(says(warned_, "step-00000005 is not stored (1 in a row)"));
+  EXPECT_EQ(once.not_stored, "");
+  EXPECT_EQ(steps(), "5 20");
+
+  for (const char* used : {"run", "stored"}) fs::remove_all(folder_ / used);
+  programs.replace("cp", "case $3 in */step-00000005-*) echo full >&2; exit 1;; esac");
+  EXPECT_TRUE(says(run("run", same).not_stored, "step-00000005 is not stored"));
+  EXPECT_EQ(steps(), "20");
+  programs.replace("cp", "");
+  std::vector<std::string> again = same;
+  EXPECT_EQ(resume("run", again).not_stored, "");
+  EXPECT_EQ(steps(), "5 20");
+}
+
 TEST_F(RunStorageTest, TheBestCheckpointStaysAndComesAlong) {
   // Too small a rate to change the accuracy: the first epoch is the best.
   const std::vector<std::string> same = {"data.validation=0.25", "optimizer.learning_rate=1e-9",
@@ -145,7 +210,7 @@ TEST_F(RunStorageTest, AnotherRunAndAnotherJobAreRefused) {
   expect_error([&] { run("other", {"training.batch=16"}); },
                {"has a run of another job", "training.batch: 32 → 16", "--storage", "--resume"});
   EXPECT_FALSE(fs::exists(folder_ / "other"));
-  expect_error([&] { resume("other", {"training.seed=9"}); }, {"is a run of another job", "training.seed"});
+  expect_error([&] { resume("other", {"training.seed=9"}); }, {"has a run of another job", "training.seed"});
   EXPECT_FALSE(fs::exists(folder_ / "other"));
   fs::rename(stored(), folder_ / "first");
   run("other", {"training.epochs=1"});
@@ -168,12 +233,27 @@ TEST_F(RunStorageTest, WhatCannotBeStoredIsAWarningWithANumberAndIsMadeUpFor) {
   EXPECT_TRUE(says(failed.not_stored, "step-00000024 is not stored (4 in a row): " + stored().string()));
   EXPECT_TRUE(says(warned_, "step-00000006 is not stored (1 in a row)"));
   EXPECT_TRUE(says(warning_of(failed), "is not stored"));
+  EXPECT_TRUE(says(warned_, "the next process that continues the run waits for 60 s first"));
   fs::remove(stored());
   fs::rename(away, stored());
+  for (const auto& entry : fs::directory_iterator(stored()))
+    if (entry.path().filename().string().starts_with("owner-")) fs::remove(entry.path());
   const RunSummary done = resume("run");
   EXPECT_TRUE(done.nothing_to_do);
   EXPECT_EQ(done.not_stored, "");
   EXPECT_EQ(steps(), "24");
+}
+
+TEST_F(RunStorageTest, AProcessWhoseRunAnotherStoresEndsWithoutStoring) {
+  RunOptions options;
+  options.stop_requested = [&, left = 15]() mutable {
+    if (--left == 0) test::write_text(stored() / "owner-00000009-0123456789abcdef", "host9 12 ? 3\n");
+    return false;
+  };
+  expect_error([&] { run("run", {}, options); },
+               {"process 12 on host9 stores the run here, so this process (", "--storage"});
+  EXPECT_TRUE(steps() == "6" || steps() == "6 12") << steps() << ": step 12 may have been on its way";
+  EXPECT_TRUE(fs::exists(model("run", 12)));
 }
 
 TEST_F(RunStorageTest, APlaceThatIsNoneAndAMissingProgramAreSentences) {

@@ -1,0 +1,183 @@
+#include "telar/train/storage_owner.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "telar/comm/store/random_id.h"
+#include "telar/core/error.h"
+#include "telar/observe/process.h"
+
+namespace telar {
+
+namespace {
+
+const std::string kOwner = "owner-";
+const std::string kEnded = "ended";
+constexpr size_t kDigits = 8;
+
+/// What an owner writes: "HOST PID WHERE COUNT"; COUNT grows with each renewal, and is "ended" at the end.
+struct Owner {
+  std::string host;
+  int pid = 0;
+  std::string where;  ///< the host's start and the namespace in which PID is meant; "?" if unknown
+  std::string count;
+
+  std::string text() const { return fmt::format("{} {} {} {}\n", host, pid, where, count); }
+  std::string described() const { return fmt::format("process {} on {}", pid, host); }
+};
+
+Owner owner_of(const std::string& text) {
+  Owner owner;
+  std::istringstream(text) >> owner.host >> owner.pid >> owner.where >> owner.count;
+  return owner;
+}
+
+/// This process.
+Owner own(const std::string& count) {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::error_code error;
+  const std::string space = std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
+  return {host_name(), ::getpid(), boot.empty() || space.empty() ? "?" : boot + "/" + space, count};
+}
+
+/// A process that nobody has waited for is gone, too.
+bool is_gone(const Owner& owner) {
+  if (owner.pid <= 0 || owner.where == "?" || owner.where != own("").where) return false;
+  if (::kill(owner.pid, 0) != 0 && errno == ESRCH) return true;
+  std::string line;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", owner.pid)), line);
+  return line.find(") Z ") != std::string::npos;
+}
+
+/// Their names, in the order in which one comes after the other.
+std::vector<std::string> owners_of(std::vector<std::string> names) {
+  std::erase_if(names, [](const std::string& name) {
+    return !name.starts_with(kOwner) ||
+           name.find_first_not_of("0123456789abcdef-", kOwner.size()) != std::string::npos;
+  });
+  std::ranges::sort(names);
+  return names;
+}
+
+int64_t number_of(const std::string& name) {
+  int64_t number = 0;
+  const char* begin = name.data() + kOwner.size();
+  std::from_chars(begin, std::min(begin + kDigits, name.data() + name.size()), number);
+  return number;
+}
+
+}  // namespace
+
+StorageOwner::StorageOwner(const StorageProgram& program, std::function<void(const std::string&)> warn,
+                           Times times)
+    : program_(program), warn_(std::move(warn)), times_(times) {}
+
+StorageOwner::~StorageOwner() {
+  renewals_ = {};
+  if (!has_claimed() || !lost_.empty()) return;
+  try {
+    program_.write(name_, own(kEnded).text());
+  } catch (const Error& error) {
+    warn_(fmt::format("the next process that continues the run waits for {} s first: {}",
+                      std::chrono::duration_cast<std::chrono::seconds>(times_.patience).count(),
+                      error.what()));
+  }
+}
+
+void StorageOwner::claim(const std::function<void(const std::string&)>& say) {
+  const std::vector<std::string> before = owners_of(program_.list());
+  for (const std::string& other : before)
+    if (watch(other, say) == Found::alive) {
+      lose(other);
+      throw run_error("{}", lost_);
+    }
+  const int64_t number = before.empty() ? 0 : number_of(before.back());
+  const std::string name = fmt::format("{}{:0{}}-{:016x}", kOwner, number + 1, kDigits, random_id());
+  program_.write(name, own("0").text());
+  name_ = name;
+  try {
+    check();
+    for (const std::string& other : before) program_.remove_file(other);
+  } catch (const Error& error) {
+    require();
+    warn_(error.what());  // the renewals look again
+  }
+  renewals_ = std::jthread([this](const std::stop_token& stop) { renew(stop); });
+}
+
+StorageOwner::Found StorageOwner::watch(const std::string& name,
+                                        const std::function<void(const std::string&)>& say) const {
+  const std::string first = program_.read(name);
+  const Owner owner = owner_of(first);
+  if (owner.count == kEnded || is_gone(owner)) return Found::ended;
+  say(fmt::format(
+      "{}: {} stored the run, and has not noted its end: it is watched for up to {:g} s, to see "
+      "whether it does still",
+      program_.place(), owner.described(), std::chrono::duration<double>(times_.patience).count()));
+  const auto end = std::chrono::steady_clock::now() + times_.patience;
+  while (std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(times_.renewal / 4);
+    if (!is_there(name)) return Found::ended;
+    const std::string now = program_.read(name);
+    if (now != first) return owner_of(now).count == kEnded ? Found::ended : Found::alive;
+  }
+  return Found::silent;
+}
+
+bool StorageOwner::is_there(const std::string& name) const {
+  const std::vector<std::string> names = program_.list();
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// Its own file may have been removed with all others; that alone makes nobody else the owner.
+void StorageOwner::check() {
+  require();
+  const std::vector<std::string> all = owners_of(program_.list());
+  if (!all.empty() && all.back() > name_) lose(all.back());
+  require();
+}
+
+void StorageOwner::lose(const std::string& to) {
+  std::string who = "another process";
+  try {
+    who = owner_of(program_.read(to)).described();
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): it is another one, whoever that is
+  }
+  const std::lock_guard lock(mutex_);
+  lost_ = fmt::format(
+      "{}: {} stores the run here, so this process ({}) does not; end one of them, or give this run another place (--storage)",
+      program_.place(), who, own("").described());
+}
+
+void StorageOwner::require() const {
+  const std::lock_guard lock(mutex_);
+  if (!lost_.empty()) throw user_error("{}", lost_);
+}
+
+void StorageOwner::renew(const std::stop_token& stop) {
+  bool fails = false;
+  for (int64_t count = 1;; ++count) {
+    std::unique_lock lock(mutex_);
+    if (ends_.wait_for(lock, stop, times_.renewal, [&] { return stop.stop_requested(); })) return;
+    lock.unlock();
+    try {
+      check();
+      program_.write(name_, own(std::to_string(count)).text());
+      fails = false;
+    } catch (const Error& error) {
+      if (error.kind() == Error::Kind::user) return;  // require() says it
+      if (!std::exchange(fails, true)) warn_(error.what());
+    }
+  }
+}
+
+}  // namespace telar

@@ -1,0 +1,178 @@
+#include "telar/train/storage_program.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "io/temp_folder.h"
+#include "support/programs.h"
+#include "support/sentences.h"
+#include "telar/train/storage_owner.h"
+
+namespace telar {
+namespace {
+
+using test::expect_error;
+using test::says;
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+class StorageTest : public testing::Test {
+ protected:
+  std::string place() const { return (folder_ / "place").string(); }
+  fs::path source() const {
+    test::write_text(folder_ / "source" / "file", "text");
+    return folder_ / "source";
+  }
+  StorageProgram program(std::chrono::milliseconds patience = 1h) {
+    fs::create_directory(place());
+    return StorageProgram(
+        place(), [this](const std::string& text) { warned_ += text + "\n"; }, patience);
+  }
+
+  const test::TempFolder folder_;
+  const test::Programs programs_{folder_.path()};
+  std::string warned_;
+};
+
+TEST_F(StorageTest, ACopyThatStallsIsKilledAndTriedAgain) {
+  const StorageProgram storage = program(2s);
+  const std::string once = (folder_ / "once").string();
+  test::write_text(once, "");
+  programs_.replace("cp", "if rm " + once + "; then exec sleep 1000; fi");
+  storage.put(source(), "folder");
+  EXPECT_EQ(storage.read("folder/file"), "text");
+  EXPECT_TRUE(says(warned_, "cp cannot write to it: it has copied nothing for 2 s, and was killed"));
+  programs_.replace("cp", "exec sleep 1000");
+  expect_error([&] { storage.put(source(), "folder"); }, {"it has copied nothing for 2 s"}, Error::Kind::run);
+}
+
+TEST_F(StorageTest, ASlowCopyThatGoesOnIsNotKilled) {
+  const StorageProgram storage = program(2s);
+  programs_.replace("cp", "for i in 1 2 3 4 5 6; do echo more; sleep 0.5; done");
+  storage.put(source(), "folder");
+  EXPECT_EQ(warned_, "");
+}
+
+/// The first number in a file that another process writes.
+int number_in(const fs::path& file) {
+  int number = 0;
+  while (!(std::ifstream(file) >> number)) std::this_thread::sleep_for(1ms);
+  return number;
+}
+
+bool lives(int pid) {
+  std::string line;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), line);
+  return !line.empty() && line.find(") Z ") == std::string::npos;
+}
+
+TEST_F(StorageTest, ACopyEndsWithAProcessThatIsKilled) {
+  const StorageProgram storage = program();
+  const fs::path file = folder_ / "pid";
+  programs_.replace("cp", "(echo $$ >" + file.string() + ".new && mv " + file.string() + ".new " +
+                              file.string() + "); sleep 1000; true");
+  const fs::path from = source();
+  const int telar = ::fork();
+  if (telar == 0) {
+    try {
+      storage.put(from, "folder");
+    } catch (const Error&) {
+    }
+    ::_exit(0);
+  }
+  const int copy = number_in(file);
+  EXPECT_TRUE(lives(copy));
+  ::kill(telar, SIGKILL);
+  ::waitpid(telar, nullptr, 0);
+  for (int look = 0; lives(copy) && look < 1000; ++look) std::this_thread::sleep_for(10ms);
+  EXPECT_FALSE(lives(copy));
+}
+
+TEST_F(StorageTest, OfMuchThatAFailingProgramSaysTheEndIsKept) {
+  const StorageProgram storage = program();
+  programs_.replace("cp", "yes 'much of it' | head -n 300000 >&2; echo the store is full >&2; exit 1");
+  expect_error([&] { storage.put(source(), "folder"); },
+               {"has ended with exit code 1: much of it, the store is full"}, Error::Kind::run);
+}
+
+class StorageOwnerTest : public StorageTest {
+ protected:
+  StorageOwner::Times quick() const { return {.renewal = 10ms, .patience = 1h}; }
+  StorageOwner::Times silent() const { return {.renewal = 1h, .patience = 1h}; }
+  std::unique_ptr<StorageOwner> owner(StorageOwner::Times times) {
+    return std::make_unique<StorageOwner>(
+        program_, [](const std::string& text) { ADD_FAILURE() << text; }, times);
+  }
+  std::function<void(const std::string&)> say() {
+    return [this](const std::string& text) { said_ += text + "\n"; };
+  }
+  /// Without one that is being written.
+  std::string owners() const {
+    std::string all;
+    for (const std::string& name : program_.list())
+      if (!name.ends_with(".tmp")) all += name.substr(0, 14) + " ";
+    return all;
+  }
+
+  const StorageProgram program_ = program();
+  std::string said_;
+};
+
+TEST_F(StorageOwnerTest, OneThatLivesKeepsOthersOut) {
+  const auto first = owner(quick());
+  first->claim(say());
+  const auto second = owner(quick());
+  expect_error([&] { second->claim(say()); }, {"stores the run here", "--storage"}, Error::Kind::run);
+  EXPECT_TRUE(says(said_, "it is watched for up to 3600 s"));
+  expect_error([&] { second->require(); }, {"stores the run here"});
+  first->check();
+  EXPECT_EQ(owners(), "owner-00000001 ");
+}
+
+TEST_F(StorageOwnerTest, OneThatHasEndedOrIsGoneIsFollowedAtOnce) {
+  owner(silent())->claim(say());
+  owner(silent())->claim(say());
+  EXPECT_EQ(owners(), "owner-00000002 ");
+  const int gone = ::fork();
+  if (gone == 0) {
+    owner(silent()).release()->claim(say());
+    ::_exit(0);
+  }
+  ::waitpid(gone, nullptr, 0);
+  EXPECT_EQ(owners(), "owner-00000003 ");
+  owner(silent())->claim(say());
+  EXPECT_EQ(owners(), "owner-00000004 ");
+  EXPECT_EQ(said_, "");
+}
+
+TEST_F(StorageOwnerTest, OneThatIsSilentLosesItAndLearnsIt) {
+  const auto first = owner(silent());
+  first->claim(say());
+  const auto second = owner({.renewal = 10ms, .patience = 50ms});
+  second->claim(say());
+  EXPECT_EQ(owners(), "owner-00000002 ");
+  first->require();
+  expect_error([&] { first->check(); }, {"stores the run here, so this process ("});
+  expect_error([&] { first->require(); }, {"stores the run here"});
+  second->check();
+}
+
+TEST_F(StorageOwnerTest, ARenewalLearnsItByItself) {
+  const auto first = owner(quick());
+  first->claim(say());
+  test::write_text(place() + "/owner-00000007-0123456789abcdef", "host9 12 ? 3\n");
+  EXPECT_TRUE(says(test::sentence_of([&] {
+                     for (;; std::this_thread::sleep_for(1ms)) first->require();
+                   }),
+                   "process 12 on host9 stores the run here"));
+}
+
+}  // namespace
+}  // namespace telar
