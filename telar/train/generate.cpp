@@ -42,14 +42,19 @@ int32_t drawn(std::span<const float> logits, double temperature, double u) {
   return static_cast<int32_t>(std::min(found, sums.end() - 1) - sums.begin());
 }
 
-std::vector<int32_t> tokens_of(const std::string& text, const std::vector<std::string>& words) {
+std::vector<int32_t> tokens_of(const std::string& text, const std::vector<std::string>& words,
+                               const std::function<void(const std::string&)>& note) {
   std::vector<int32_t> tokens;
   if (words.empty()) {
     for (const char c : text) tokens.push_back(static_cast<uint8_t>(c));
     return tokens;
   }
   const Vocabulary vocabulary(words);
-  for (const std::string_view word : words_of(text)) tokens.push_back(vocabulary.token_of(word));
+  const std::vector<std::string_view> found = words_of(text);
+  for (const std::string_view word : found) tokens.push_back(vocabulary.token_of(word));
+  const auto no_utf8 = std::ranges::count(found, kUnknownWord);
+  if (note && no_utf8 > 0)
+    note(fmt::format("{} words of the prompt are no UTF-8 and therefore unknown", no_utf8));
   return tokens;
 }
 
@@ -100,7 +105,7 @@ std::string generate(const Trained& trained, const std::string& prompt, const Ge
   require_text(trained, prompt, options);
   Generator generator(trained, options);
   const std::vector<std::string>& words = trained.spec.class_names;  // none: tokens are bytes
-  std::vector<int32_t> tokens = tokens_of(prompt, words);
+  std::vector<int32_t> tokens = tokens_of(prompt, words, options.note);
   if (tokens.empty()) throw user_error("the prompt has no word; it must have at least one");
   std::string text = prompt;
   size_t told = 0;

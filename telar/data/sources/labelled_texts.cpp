@@ -93,7 +93,7 @@ struct CutTexts {
     const auto length = static_cast<size_t>(options.integer("length"));
     for (const LabelledText& text : texts) {
       if (takes_words(options)) {
-        numbered.add(text.text);
+        numbered.add(text.text, text.place, is_folder(options));
       } else {
         const std::string_view bytes = std::string_view(text.text).substr(0, length + 1);
         std::vector<int32_t>& tokens = numbered.texts.emplace_back();
@@ -116,6 +116,7 @@ struct CutTexts {
     if (empty > 0)
       note(fmt::format("{}: {} of {} texts have no {}, only padding", path, empty, texts,
                        options.text("tokens")));
+    if (numbered.no_utf8 > 0) note(numbered.no_utf8_note(path));
   }
 };
 
@@ -199,6 +200,10 @@ DatasetPtr text_inputs(const InputFile& file, const Attributes* options) {
 void check_texts(const Attributes& options) {
   require_path("labelled_texts", options);
   check_words(options);
+  if (options.text("form") == "table" && options.text("text") == options.text("label"))
+    throw OptionError("label",
+                      fmt::format("data.text and data.label are both '{}'; a text is no label of itself",
+                                  options.text("label")));
   const std::vector<std::string>& classes = options.texts("class_names");
   if (!std::ranges::is_sorted(classes) || std::ranges::adjacent_find(classes) != classes.end() ||
       classes.size() == 1)

@@ -30,6 +30,7 @@ OpenedSource open_text(const SourceRequest& request, Split part) {
   int64_t without = 0;
   if (takes_words(options)) {
     NumberedTexts texts = numbered_texts(files);
+    if (texts.no_utf8 > 0) opened.notes.push_back(texts.no_utf8_note(path));
     WindowPlaces places(path, "words", texts.lengths(), windows_of(options));
     std::vector<std::string> words = vocabulary_of(request, part, [&] {
       return frequent_words(texts, places, request.training_rows(places.count(), {}),
