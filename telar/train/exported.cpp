@@ -61,9 +61,10 @@ OnnxForm form_of(const Trained& trained) {
     if (!texts.empty()) form.metadata["telar." + name] = nlohmann::json(texts).dump();
   };
   list("classes", trained.spec.class_names);
-  for (const char* option : {"columns", "encoding"})
+  for (const char* option : {"columns", "encoding", "words"})
     if (data.options.has(option)) list(option, data.options.texts(option));
   list("features", feature_names(data));
+  if (data.options.has("tokens")) form.metadata["telar.tokens"] = data.options.text("tokens");
   return form;
 }
 
