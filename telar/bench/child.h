@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "telar/observe/child_process.h"
 #include "telar/observe/stop_request.h"
-#include "telar/train/child_process.h"
 
 namespace telar::bench {
 

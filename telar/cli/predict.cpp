@@ -245,7 +245,8 @@ int continue_prompt(const PredictArguments& arguments) {
   if (!arguments.quiet) std::cerr << "checkpoint: " << trained.checkpoint.string() << std::endl;
   GenerateOptions options = {.tokens = arguments.tokens,
                              .temperature = arguments.temperature,
-                             .seed = static_cast<uint64_t>(arguments.seed)};
+                             .seed = static_cast<uint64_t>(arguments.seed),
+                             .note = warn};
   GrowingText shown;
   if (arguments.out.empty()) options.progress = [&](std::string_view added) { return shown.add(added); };
   const std::string text = generate(trained, arguments.prompt, options);

@@ -13,6 +13,8 @@ inline constexpr int64_t kFirstRules = 1;
 /// until they are normalised.
 /// 3: numbers of messages and of F64 tensors are f64, too, until they are normalised.
 inline constexpr int64_t kWideMessageRules = 3;
-inline constexpr int64_t kNewestRules = 3;
+/// 4: of samples in one folder for each class, data.limit takes some of each class.
+inline constexpr int64_t kEvenLimitRules = 4;
+inline constexpr int64_t kNewestRules = 4;
 
 }  // namespace telar

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -103,6 +104,8 @@ struct SourceType {
   std::function<void(const Attributes& options)> check = {};
   /// Whether a file belongs to the samples, by its name, if `path` is a folder.
   std::function<bool(const std::string& name)> owns = {};
+  /// Options with files of which a run keeps a copy, and the names of the copies.
+  std::map<std::string, std::string> kept = {};
   /// A line for the report of a job's data; absent or empty: none.
   std::function<std::string(const Attributes& options)> remark = {};
   InputFormat inputs = {};

@@ -38,12 +38,6 @@ struct ListedNumbers {
   int64_t operator[](int64_t position) const { return numbers[static_cast<size_t>(position)]; }
 };
 
-struct FirstNumbers {
-  int64_t size = 0;
-  int64_t count() const { return size; }
-  int64_t operator[](int64_t position) const { return position; }
-};
-
 template <typename Numbers>
 DatasetPtr choose(DatasetPtr data, Numbers numbers) {
   return std::make_shared<Chosen<Numbers>>(std::move(data), std::move(numbers));
@@ -63,10 +57,8 @@ DatasetPtr selected(DatasetPtr data, Selection selection) {
   return choose(std::move(data), std::move(selection));
 }
 
-DatasetPtr first_samples(DatasetPtr data, int64_t count) {
-  if (count < 0 || count > data->size())
-    throw user_error("There are no {} samples; the dataset has {}", count, data->size());
-  return choose(std::move(data), FirstNumbers{count});
+DatasetPtr even_samples(DatasetPtr data, const EvenNumbers& numbers) {
+  return choose(std::move(data), numbers);
 }
 
 DatasetPtr by_label(const DatasetPtr& data) {

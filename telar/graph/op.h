@@ -60,7 +60,7 @@ enum class ReluFusion : uint8_t {
 enum class WholeNumbers : uint8_t {
   none,
   begins,  ///< makes numbers of indices
-  keeps,   ///< its results are whole numbers if its operands are, as those of a sum are
+  keeps,   ///< its results are exact only if its operands are, as a sum of whole numbers, or 1 / n
   ends     ///< jumps at a number, as a comparison does
 };
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "telar/launch/engine.h"
-#include "telar/train/child_process.h"
+#include "telar/observe/child_process.h"
 
 namespace telar {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "telar/train/child_process.h"
+#include "telar/observe/child_process.h"
 
 namespace telar {
 

@@ -8,7 +8,7 @@
 
 #include "telar/comm/network.h"
 #include "telar/data/streams/stream.h"
-#include "telar/train/child_process.h"
+#include "telar/observe/child_process.h"
 #include "telar/train/job.h"
 
 namespace telar {

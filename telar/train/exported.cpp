@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "telar/core/error.h"
+#include "telar/data/files.h"
 #include "telar/data/normalised.h"
 #include "telar/data/source.h"
 #include "telar/data/tables/table_rules.h"
@@ -61,9 +62,17 @@ OnnxForm form_of(const Trained& trained) {
     if (!texts.empty()) form.metadata["telar." + name] = nlohmann::json(texts).dump();
   };
   list("classes", trained.spec.class_names);
-  for (const char* option : {"columns", "encoding"})
+  for (const char* option : {"columns", "encoding", "words"})
     if (data.options.has(option)) list(option, data.options.texts(option));
   list("features", feature_names(data));
+  if (data.options.has("tokens")) {
+    form.metadata["telar.tokens"] = data.options.text("tokens");
+    const std::string& tokenizer = data.options.text("tokenizer");
+    if (!tokenizer.empty()) {
+      const Bytes file = read_file(tokenizer);
+      form.metadata["telar.tokenizer"] = std::string(file.begin(), file.end());
+    }
+  }
   return form;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "telar/core/error.h"
 #include "telar/core/random.h"
 #include "telar/data/dataset_batches.h"
+#include "telar/data/texts/token_options.h"
 #include "telar/data/texts/words.h"
 #include "telar/train/batch_view.h"
 
@@ -42,16 +44,55 @@ int32_t drawn(std::span<const float> logits, double temperature, double u) {
   return static_cast<int32_t>(std::min(found, sums.end() - 1) - sums.begin());
 }
 
-std::vector<int32_t> tokens_of(const std::string& text, const std::vector<std::string>& words) {
-  std::vector<int32_t> tokens;
-  if (words.empty()) {
-    for (const char c : text) tokens.push_back(static_cast<uint8_t>(c));
-    return tokens;
+/// A text and its tokens, which grow.
+class ContinuedText {
+ public:
+  ContinuedText(const Trained& trained, const std::string& prompt, const GenerateOptions& options)
+      : words_(trained.spec.class_names), options_(trained.job.data.options), text_(prompt) {
+    if (takes_tokenizer(options_)) {
+      require_utf8(prompt, "the prompt", false);
+      Attributes decided;
+      tokens_ = encoded_as(
+                    options_, [&](const auto& give) { give(prompt); }, decided)
+                    .tokens(std::numeric_limits<int64_t>::max())[0];
+      prompt_ = std::ssize(tokens_);
+    } else if (takes_words(options_)) {
+      const Vocabulary vocabulary(words_);
+      const std::vector<std::string_view> found = words_of(prompt);
+      for (const std::string_view word : found) tokens_.push_back(vocabulary.token_of(word));
+      const auto no_utf8 = std::ranges::count(found, kUnknownWord);
+      if (options.note && no_utf8 > 0)
+        options.note(fmt::format("{} words of the prompt are no UTF-8 and therefore unknown", no_utf8));
+    } else {
+      for (const char c : prompt) tokens_.push_back(static_cast<uint8_t>(c));
+    }
+    if (tokens_.empty()) throw user_error("the prompt has no word; it must have at least one");
   }
-  const Vocabulary vocabulary(words);
-  for (const std::string_view word : words_of(text)) tokens.push_back(vocabulary.token_of(word));
-  return tokens;
-}
+
+  const std::vector<int32_t>& tokens() const { return tokens_; }
+  /// The text so far. Python writes that of a tokenizer's tokens, when all of them are there.
+  const std::string& text() const { return text_; }
+
+  void add(int32_t token) {
+    tokens_.push_back(token);
+    if (takes_words(options_)) {
+      append_word(text_, words_[static_cast<size_t>(token)]);
+    } else if (!takes_tokenizer(options_)) {
+      text_ += static_cast<char>(token);
+    }
+  }
+  void end() {
+    if (takes_tokenizer(options_) && std::ssize(tokens_) > prompt_)
+      text_ = decoded(Tokenizer::of(options_), tokens_, prompt_, text_);
+  }
+
+ private:
+  const std::vector<std::string>& words_;
+  const Attributes& options_;
+  std::vector<int32_t> tokens_;
+  int64_t prompt_ = 0;  ///< tokens of it
+  std::string text_;
+};
 
 class Generator {
  public:
@@ -99,24 +140,18 @@ void require_one_prediction(const Trained& trained) {
 std::string generate(const Trained& trained, const std::string& prompt, const GenerateOptions& options) {
   require_text(trained, prompt, options);
   Generator generator(trained, options);
-  const std::vector<std::string>& words = trained.spec.class_names;  // none: tokens are bytes
-  std::vector<int32_t> tokens = tokens_of(prompt, words);
-  if (tokens.empty()) throw user_error("the prompt has no word; it must have at least one");
-  std::string text = prompt;
+  ContinuedText text(trained, prompt, options);
   size_t told = 0;
   const auto goes_on = [&] {
-    const auto added = std::string_view(text).substr(std::exchange(told, text.size()));
+    const std::string_view all = text.text();
+    const std::string_view added = all.substr(std::min(told, all.size()));
+    told = all.size();
     return !options.progress || options.progress(added);
   };
-  for (int64_t i = 0; goes_on() && i < options.tokens; ++i) {
-    tokens.push_back(generator.next(tokens));
-    if (words.empty()) {
-      text += static_cast<char>(tokens.back());
-    } else {
-      append_word(text, words[static_cast<size_t>(tokens.back())]);
-    }
-  }
-  return text;
+  for (int64_t i = 0; goes_on() && i < options.tokens; ++i) text.add(generator.next(text.tokens()));
+  text.end();
+  goes_on();
+  return text.text();
 }
 
 }  // namespace telar

@@ -16,6 +16,8 @@ struct GenerateOptions {
   uint64_t seed = 0;
   /// Receives the prompt, then what each token adds; returns whether to go on. May be empty.
   std::function<bool(std::string_view added)> progress = {};
+  /// Receives sentences on how the prompt was understood; may be empty.
+  std::function<void(const std::string&)> note = {};
 };
 
 /// Throws Error (user) if the model predicts tokens at each position, where one prediction for a sample is

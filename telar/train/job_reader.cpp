@@ -6,6 +6,7 @@
 
 #include "telar/core/error.h"
 #include "telar/core/suggest.h"
+#include "telar/data/source.h"
 #include "telar/io/text_file.h"
 #include "telar/train/checkpoint.h"
 #include "telar/train/job_checks.h"
@@ -239,6 +240,11 @@ Job read_job(const std::filesystem::path& path, const std::vector<std::string>& 
   const int64_t rules = rules_of(root, path);
   Job job = read_node(root, source, overrides, processes);
   job.data.rules = rules;
+  if (is_of_run(path)) {
+    for (const auto& [option, name] : source_type(job.data.source).kept)
+      if (std::filesystem::exists(path.parent_path() / name))
+        job.data.options.set(option, (path.parent_path() / name).string());
+  }
   if (job.name.empty()) job.name = std::filesystem::is_regular_file(path) ? run_name_of(path) : "job";
   return job;
 }

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "telar/train/child_process.h"
+#include "telar/observe/child_process.h"
 
 namespace telar {
 

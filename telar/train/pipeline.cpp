@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iterator>
 #include <numeric>
 #include <optional>
@@ -26,9 +27,20 @@ constexpr uint64_t kCacheMegabyte = 1 << 20;
 constexpr uint64_t kTestSeed =
     0x7e57;  ///< does not depend on the job's seed, so the test samples stay the same
 
-DatasetPtr limited(DatasetPtr data, int64_t limit) {
-  if (limit == 0 || limit >= data->size()) return data;
-  return first_samples(std::move(data), limit);
+/// What data.limit leaves of so many samples: the first ones, or of samples in the order of their classes
+/// some of each class.
+EvenNumbers limited(const DataJob& data, int64_t size) {
+  const int64_t count = data.limit > 0 ? std::min(size, data.limit) : size;
+  const SourceType& type = source_type(data.source);
+  const bool sorted = data.rules >= kEvenLimitRules && (type.class_folders || type.file_each) &&
+                      std::filesystem::is_directory(data.options.text("path"));
+  return {sorted ? size : count, count};
+}
+
+DatasetPtr limited(const DataJob& data, DatasetPtr samples) {
+  const EvenNumbers numbers = limited(data, samples->size());
+  if (numbers.count() == samples->size()) return samples;
+  return even_samples(std::move(samples), numbers);
 }
 
 DatasetPtr in_cache(const DataJob& data, DatasetPtr images) {
@@ -55,18 +67,19 @@ PartNumbers parts_by_column(const SplitKeys& keys) {
   return {selection(kTrainingPart), selection(kValidationPart), selection(kTestPart)};
 }
 
-SplitKeys chosen_keys(const SplitKeys& keys, const Selection& numbers) {
+template <typename Numbers>
+SplitKeys chosen_keys(const SplitKeys& keys, const Numbers& numbers) {
   SplitKeys chosen;
   for (int64_t i = 0; i < numbers.count() && !keys.empty(); ++i)
     chosen.push_back(keys[static_cast<size_t>(numbers[i])]);
   return chosen;
 }
 
-/// `size`: before data.limit. `keys`: of all samples; see SplitKeys.
-PartNumbers parts_of(const DataJob& data, uint64_t seed, int64_t size, SplitKeys keys) {
-  if (data.limit > 0) size = std::min(size, data.limit);
+/// `limited`: what data.limit leaves. `keys`: of all samples; see SplitKeys.
+PartNumbers parts_of(const DataJob& data, uint64_t seed, const EvenNumbers& limited, SplitKeys keys) {
+  const int64_t size = limited.count();
   const SplitBy by = split_named(data.split);
-  if (!keys.empty()) keys.resize(static_cast<size_t>(size));
+  keys = chosen_keys(keys, limited);
   if (by == SplitBy::column) return parts_by_column(keys);
   if (by == SplitBy::time && keys.empty()) {
     keys.resize(static_cast<size_t>(size));
@@ -106,11 +119,11 @@ bool tests_on_training_files(const DataJob& data) {
 
 /// Without the samples that are set aside for test and validation.
 std::vector<int64_t> training_rows(const DataJob& data, uint64_t seed, int64_t size, const SplitKeys& keys) {
-  const std::optional<Selection> train = parts_of(data, seed, size, keys).train;
-  const int64_t limited = data.limit > 0 ? std::min(size, data.limit) : size;
-  std::vector<int64_t> rows(static_cast<size_t>(train ? train->count() : limited));
+  const EvenNumbers all = limited(data, size);
+  const std::optional<Selection> train = parts_of(data, seed, all, keys).train;
+  std::vector<int64_t> rows(static_cast<size_t>(train ? train->count() : all.count()));
   for (size_t i = 0; i < rows.size(); ++i)
-    rows[i] = train ? (*train)[static_cast<int64_t>(i)] : static_cast<int64_t>(i);
+    rows[i] = all[train ? (*train)[static_cast<int64_t>(i)] : static_cast<int64_t>(i)];
   return rows;
 }
 
@@ -288,9 +301,10 @@ JobSources open_sources(DataJob& data, uint64_t seed, const PictureListing& list
 }
 
 Datasets divide(const DataJob& data, uint64_t seed, JobSources sources) {
-  const DatasetPtr all = limited(in_cache(data, std::move(sources.train.samples)), data.limit);
+  const EvenNumbers limit = limited(data, sources.train.samples->size());
+  const DatasetPtr all = limited(data, in_cache(data, std::move(sources.train.samples)));
   if (sources.test.samples != nullptr) require_alike(all->spec(), sources.test.samples->spec());
-  PartNumbers numbers = parts_of(data, seed, all->size(), std::move(sources.train.keys));
+  PartNumbers numbers = parts_of(data, seed, limit, std::move(sources.train.keys));
   if (numbers.test && sources.test.samples != nullptr)
     throw user_error(
         "data.test_path is set, and {} rows of data.path are of the part test too; give only one of the two",
@@ -377,8 +391,9 @@ DatasetPtr open_test_dataset(const DataJob& data, uint64_t seed, const SampleChe
   if (checks != nullptr && checks->warn) std::ranges::for_each(source.notes, checks->warn);
   DatasetPtr test = std::move(source.samples);
   if (divides) {
-    const DatasetPtr all = limited(in_cache(data, std::move(test)), data.limit);
-    auto numbers = parts_of(data, seed, all->size(), std::move(source.keys)).test;
+    const EvenNumbers limit = limited(data, test->size());
+    const DatasetPtr all = limited(data, in_cache(data, std::move(test)));
+    auto numbers = parts_of(data, seed, limit, std::move(source.keys)).test;
     test = numbers ? selected(all, std::move(*numbers)) : nullptr;
   }
   const std::vector<int64_t> left_out = PartCheck(data, checks).test(test);

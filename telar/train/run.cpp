@@ -9,6 +9,7 @@
 #include "telar/core/clock.h"
 #include "telar/core/error.h"
 #include "telar/core/memory_limit.h"
+#include "telar/data/source.h"
 #include "telar/io/atomic_file.h"
 #include "telar/observe/process.h"
 #include "telar/train/checkpoint_observer.h"
@@ -355,10 +356,7 @@ class Run {
                      uses_servers(job_));
     CheckpointObserver checkpoints(
         {.folder = folder.checkpoints(),
-         .files = succession ? files_of(folder)
-                             : ExtraFiles{{"job.yaml", job_text(job_)},
-                                          {"samples.json", to_json(opened_.data.spec(), job_.data.rules)},
-                                          {"data.json", to_json(opened_.record)}},
+         .files = succession ? files_of(folder) : files_of_run(),
          .before =
              [&] {
                log.sync();
@@ -594,13 +592,15 @@ class Run {
   }
 
   /// The same as rank 0 wrote at the beginning, maybe with other paths than this process has.
-  static ExtraFiles files_of(const RunFolder& folder) {
+  ExtraFiles files_of(const RunFolder& folder) const {
     ExtraFiles files;
-    for (const fs::path& path : {folder.job(), folder.samples(), folder.data()}) {
-      const Bytes bytes = read_file(path);
-      files.emplace(path.filename().string(), std::string(bytes.begin(), bytes.end()));
-    }
+    for (const auto& [name, text] : files_of_run()) files.emplace(name, text_of(folder.path() / name));
     return files;
+  }
+
+  static std::string text_of(const fs::path& path) {
+    const Bytes bytes = read_file(path);
+    return {bytes.begin(), bytes.end()};
   }
 
   /// Tells all processes where rank 0 writes. Who has been given up knows the run by an earlier name.
@@ -877,11 +877,22 @@ class Run {
     return options;
   }
 
+  ExtraFiles files_of_run() const {
+    ExtraFiles files = {{"job.yaml", job_text(job_)},
+                        {"samples.json", to_json(opened_.data.spec(), job_.data.rules)},
+                        {"data.json", to_json(opened_.record)}};
+    for (const auto& [option, name] : source_type(job_.data.source).kept)
+      if (const std::string& path = job_.data.options.text(option); !path.empty())
+        files[name] = text_of(path);
+    return files;
+  }
+
   /// What the run is, for its next resumption.
   void write_files(const RunFolder& folder) const {
-    write_file(folder.samples(), to_json(opened_.data.spec(), job_.data.rules), Links::refuse);
-    write_file(folder.data(), to_json(opened_.record), Links::refuse);
-    write_file(folder.job(), job_text(job_), Links::refuse);
+    ExtraFiles files = files_of_run();
+    const auto job = files.extract("job.yaml");  // the last one: with it there is a run
+    for (const auto& [name, text] : files) write_file(folder.path() / name, text, Links::refuse);
+    write_file(folder.job(), job.mapped(), Links::refuse);
     const std::string columns = opened_.data.columns_text();
     if (!columns.empty()) write_file(folder.columns(), columns, Links::refuse);
   }

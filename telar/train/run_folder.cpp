@@ -95,9 +95,9 @@ bool is_resumable(const fs::path& path) {
 /// In a run folder telar writes only what it has made itself. The run folder may be a link; what is below may
 /// not, because that would write to another place.
 void refuse_links(const fs::path& run) {
-  for (const char* name : {"job.yaml", "samples.json", "data.json", "metrics.jsonl", "offsets.jsonl",
-                           "summary.json", "trace.json", "run_id", "leader", "joined_servers", "checkpoints",
-                           "logs", "servers", "by_messages"}) {
+  for (const char* name : {"job.yaml", "samples.json", "data.json", "tokenizer.json", "metrics.jsonl",
+                           "offsets.jsonl", "summary.json", "trace.json", "run_id", "leader",
+                           "joined_servers", "checkpoints", "logs", "servers", "by_messages"}) {
     refuse_link(run / name);
   }
   std::error_code error;

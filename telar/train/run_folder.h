@@ -16,6 +16,7 @@ namespace telar {
 ///   job.yaml         the job as run, with all defaults
 ///   samples.json     the description of a sample
 ///   data.json        the number of samples, and what identifies their files (telar/train/data_record.h)
+///   tokenizer.json   the data's tokenizer, if it has one
 ///   columns.txt      what was decided of a table's columns, if some are no numbers
 ///   metrics.jsonl    a line for each step and epoch
 ///   offsets.jsonl    of a stream, with data.audit: the offsets that each step has used

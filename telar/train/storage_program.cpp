@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "telar/core/error.h"
-#include "telar/train/child_process.h"
+#include "telar/observe/child_process.h"
 
 namespace telar {
 

@@ -244,12 +244,16 @@ TEST(Cached, RefusesToFreezeAugmentation) {
   expect_error([&] { cached(normalised(random, {0}, {1})); }, {"augmented"});
 }
 
-TEST(FirstSamples, AreTheFirst) {
+TEST(EvenSamples, AreTheFirstOrSomeOfAll) {
   const auto data = std::make_shared<Numbers>(10);
-  const DatasetPtr first = first_samples(data, 3);
+  const DatasetPtr first = even_samples(data, {3, 3});
   EXPECT_EQ(first->size(), 3);
   EXPECT_EQ(read(*first, 2).values[0], 2);
-  expect_error([&] { first_samples(data, 11); }, {"no 11 samples", "10"});
+  const DatasetPtr even = even_samples(data, {10, 4});
+  EXPECT_EQ(even->size(), 4);
+  const std::vector<float> found = {read(*even, 0).values[0], read(*even, 1).values[0],
+                                    read(*even, 2).values[0], read(*even, 3).values[0]};
+  EXPECT_EQ(found, (std::vector<float>{0, 2, 5, 7}));
 }
 
 TEST(Subset, RejectsANumberThatNoSampleHas) {

@@ -160,6 +160,51 @@ TEST_F(LabelledTextFiles, TextsArePaddedAtTheirEndAndCut) {
   EXPECT_NE(source.notes[1].find("1 of 4 texts have no words, only padding"), std::string::npos);
 }
 
+TEST_F(LabelledTextFiles, WordsThatAreNoUtf8AreCountedAndTheFirstIsNamed) {
+  const std::string latin =
+      "x\tone\ny\tgr\xF6\xDF"
+      "e two caf\xE9\nx\ttwo \xFF\n";
+  const auto note_of = [](const std::vector<std::string>& notes) {
+    return notes.empty() ? "" : notes.back();
+  };
+  const std::string path = write("a.txt", latin);
+  EXPECT_EQ(note_of(open(options(path, lines(3))).notes),
+            path + ": 3 words are no UTF-8 and therefore unknown, the first in " + path +
+                ", line 2; convert the texts, as with iconv -f LATIN1 -t UTF-8");
+  EXPECT_EQ(note_of(open(options(path, lines(99, "bytes"))).notes), "") << "each byte is a token";
+  write("f/x/1.txt", "one");
+  const std::string file = write("f/y/1.txt", "two\n\ncaf\xE9\n");
+  Attributes form = lines(5);
+  form.set("form", std::string("folder"));
+  EXPECT_NE(note_of(open(options(folder_.path("f"), form)).notes).find("the first in " + file + ", line 3;"),
+            std::string::npos);
+  std::vector<std::string> notes;
+  const auto note = [&](const std::string& text) { notes.push_back(text); };
+  Attributes known = lines(9);
+  known.set("words", Texts{"<unknown>", "one", "two"});
+  known.set("class_names", Texts{"x", "y"});
+  const Attributes all = options(path, known);
+  const std::string text = "one\ncaf\xE9\n";
+  Bytes bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  source_type("labelled_texts").inputs.open({.path = "new.txt", .bytes = bytes, .note = note}, &all);
+  EXPECT_EQ(note_of(notes),
+            "new.txt: 1 words are no UTF-8 and therefore unknown, the first in new.txt, line 2; convert the "
+            "texts, as with iconv -f LATIN1 -t UTF-8");
+}
+
+TEST(LabelledTexts, AColumnIsNotTextAndLabel) {
+  const Attributes given{
+      {"path", std::string("a.csv")}, {"text", std::string("body")}, {"label", std::string("body")}};
+  const SourceType& type = source_type("labelled_texts");
+  expect_error([&] { type.check(completed("source 'labelled_texts'", type.options, given)); },
+               {"data.text and data.label are both 'body'; a text is no label of itself"});
+  Attributes form = given;
+  form.set("form", std::string("lines"));
+  EXPECT_NO_THROW(type.check(completed("source 'labelled_texts'", type.options, form)))
+      << "lines have no columns";
+}
+
 TEST_F(LabelledTextFiles, BytesAreTokensFrom1To256) {
   const std::string path = write("a.txt", std::string_view("x\t\0\xFF\ny\tabc\n", 11));
   const OpenedSource source = open(options(path, lines(2, "bytes")));

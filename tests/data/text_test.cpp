@@ -184,6 +184,25 @@ TEST_F(TextFiles, TheMostFrequentWordsOfTheTrainingRowsAreTheVocabulary) {
   EXPECT_EQ(labels, (std::vector<int32_t>{0, 2}));
 }
 
+TEST_F(TextFiles, WordsThatAreNoUtf8AreCountedAndTheFirstIsNamed) {
+  write("texts/a", "\xEF\xBB\xBFone two three");
+  const std::string second = write("texts/b",
+                                   "one\n\ncaf\xE9 gr\xF6\xDF"
+                                   "e one\n");
+  const std::string path = folder_.path("texts");
+  const Attributes options = with_words(path, 9, {"<unknown>", "one", "two"});
+  const OpenedSource source = source_type("text").open({.options = options}, Split::test);
+  EXPECT_EQ(source.notes, Samples{path + ": 2 words are no UTF-8 and therefore unknown, the first in " +
+                                  second + ", line 3; convert the texts, as with iconv -f LATIN1 -t UTF-8"});
+  std::vector<int32_t> tokens(2);
+  std::vector<int32_t> labels(2);
+  source.samples->read(0, {}, std::as_writable_bytes(std::span(tokens)),
+                       std::as_writable_bytes(std::span(labels)));
+  EXPECT_EQ(tokens, (std::vector<int32_t>{1, 2})) << "a byte-order mark is no part of the first word";
+  const Attributes wide = with_words(write("wide", std::string_view("\xFF\xFEo\0n\0e\0", 8)), 9);
+  expect_error([&] { source_type("text").open({.options = wide}, Split::test); }, {"wide: is UTF-16"});
+}
+
 TEST_F(TextFiles, WordsNeedAVocabulary) {
   const Attributes options = with_words(write("a.txt", "a b c d e f"), 4);
   expect_error([&] { source_type("text").open({.options = options}, Split::test); }, {"nothing has decided"});

@@ -260,6 +260,28 @@ TEST(TrainingStep, InBf16WholeNumbersAreComparedInF32) {
   }
 }
 
+// A mean over 257 tokens divides by 257, which bf16 does not have.
+TEST(TrainingStep, InBf16TheTokensOfAMeanAreCountedInF32) {
+  const StepOptions options{.batch = 2, .precision = Precision::bf16};
+  const Model model = make_model("text_classifier", {{"vocabulary", int64_t{1000}}}, {512}, 5);
+  const TrainingStep step = make_training_step(model, options);
+  for (const Graph* graph : {&step.gradient, &step.evaluation, &step.prediction}) {
+    int counted = 0;
+    for (const std::string name : {"reduce_sum", "clamp", "pow", "mul"}) {
+      for (const Node* node : nodes_named(*graph, name)) {
+        if (!node->scope.ends_with("mean") || graph->value(node->outputs[0]).type.shape.rank() != 2) continue;
+        EXPECT_EQ(graph->value(node->outputs[0]).type.dtype, DType::f32) << name;
+        ++counted;
+      }
+    }
+    EXPECT_GE(counted, 4);
+    int products = 0;
+    for (const Node* node : nodes_named(*graph, "matmul"))
+      products += graph->value(node->outputs[0]).type.dtype == DType::bf16 ? 1 : 0;
+    EXPECT_GT(products, 0) << "the sum of the vectors is one";
+  }
+}
+
 TEST(TrainingStep, TakesALabelForEachPosition) {
   const Model positions{"positions", {5, 4}, DType::f32, [](ModelBuilder& model, ValueId x) {
                           return linear(model, "fc", x, 3);

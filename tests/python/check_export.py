@@ -8,6 +8,7 @@ import calendar
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -386,6 +387,33 @@ class Runs(unittest.TestCase):
         loss = -numpy.log(numpy.take_along_axis(given, samples[:, 1:, None], 2)).mean()
         self.telar("evaluate", "run", "--data", "text", "--summary", "found.json")
         self.assertAlmostEqual(json.loads(whole("found.json"))["test_loss"], loss, delta=1e-5)
+
+    def test_labelled_texts(self):
+        """The file alone tells how a text becomes tokens."""
+        draw = ["one", "two", "It's", "größer", "!", "seven", "rare"]
+        texts = [" ".join(RANDOM.choice(draw, RANDOM.integers(0, 9))) for _ in range(80)]
+        with open("t.txt", "w") as file:
+            file.writelines(f"{RANDOM.choice(['no', 'yes'])}\t{text}\n" for text in texts)
+        with open("new.txt", "w") as file:
+            file.writelines(f"{text}\n" for text in [*texts, "unseen words, too", "x"])
+        for tokens in ("words", "bytes"):
+            self.trained("name: texts\nmodel: {name: text_classifier, options: {width: 8}}\n"
+                         "data: {source: labelled_texts, form: lines, path: t.txt, length: 7, most_words: 5, "
+                         f"tokens: {tokens}, validation: 0.2}}\ntraining: {{epochs: 2, batch: 16}}\n")
+            self.telar("export", "run", "m.onnx")
+            kept = {entry.key: entry.value for entry in onnx.load("m.onnx").metadata_props}
+            self.assertEqual((kept["telar.tokens"], json.loads(kept["telar.classes"])), (tokens, ["no", "yes"]))
+            if tokens == "words":
+                numbers = {word: token for token, word in enumerate(json.loads(kept["telar.words"]))}
+                self.assertEqual(len(numbers), 5)
+            ids = []
+            for line in whole("new.txt").decode().splitlines():
+                words = re.findall(r"\w+(?:'\w+)*|[^\w\s]", line) if tokens == "words" else list(line.encode())
+                found = [1 + (numbers.get(word, 0) if tokens == "words" else word) for word in words][:7]
+                ids.append(found + [0] * (7 - len(found)))
+            given = executed("m.onnx", x=numpy.array(ids, "i4"))
+            numpy.testing.assert_allclose(given, self.predicted("new.txt"), rtol=1e-4, atol=1e-5)
+            subprocess.run(["rm", "-rf", "run"], check=True)
 
     def test_what_cannot_be_is_refused(self):
         for arguments, sentence in ((["export", "nothing", "m.onnx"], "nothing"), (["export", "nothing"], "FILE")):

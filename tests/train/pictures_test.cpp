@@ -126,7 +126,7 @@ TEST_F(RunOnPictures, TheRulesInAnOlderJobCount) {
   fs::copy(path() / "job.yaml", alone);
   expect_error([&] { read_job(alone); }, {"job.yaml:", "unknown key 'data.rules'"});
   make_older("  rules: 7\n");
-  expect_error([&] { read_job(path() / "job.yaml"); }, {"data.rules is '7'", "at least 1 and at most 3"});
+  expect_error([&] { read_job(path() / "job.yaml"); }, {"data.rules is '7'", "at least 1 and at most 4"});
 }
 
 TEST_F(RunOnPictures, AJobWithOtherValuesHasTheSameRules) {

@@ -55,6 +55,41 @@ TEST(Pipeline, SplitsTrainValidationAndTestWithoutOverlap) {
   EXPECT_EQ(sets.train->size(), 48);
 }
 
+std::vector<int32_t> classes_in(const Dataset& data) {
+  std::vector<int32_t> classes;
+  std::vector<std::byte> features(data.spec().feature_bytes());
+  for (int64_t i = 0; i < data.size(); ++i) {
+    int32_t label = 0;
+    data.read(i, {}, features, std::as_writable_bytes(std::span(&label, 1)));
+    classes.push_back(label);
+  }
+  return classes;
+}
+
+TEST(Pipeline, OfOneFolderForEachClassALimitTakesSomeOfEachClass) {
+  const test::TempFolder folder;
+  for (const char* name : {"x", "y", "z"})
+    for (int i = 0; i < 4; ++i)
+      test::write_text(folder / "texts" / name / (std::to_string(i) + ".txt"),
+                       fmt::format("{}{} all", name, i));
+  DataJob texts = data_of("{source: labelled_texts, form: folder, path: " + (folder / "texts").string() +
+                          ", length: 3, limit: 6, validation: 0.5, split: stratified}");
+  const Datasets opened = open_datasets(texts, 1);
+  EXPECT_EQ(classes_in(*opened.train), (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_EQ(classes_in(*opened.validation), (std::vector<int32_t>{0, 1, 2}));
+  const std::vector<std::string> words = texts.options.texts("words");
+  ASSERT_EQ(words.size(), 5) << "those of the three training samples";
+  for (size_t i = 2; i < words.size(); ++i) EXPECT_TRUE(words[i][1] == '0' || words[i][1] == '2') << words[i];
+
+  const test::PictureFolder pictures(folder / "pictures");
+  DataJob images = data_of("{source: images, path: " + pictures.path().string() +
+                           ", shape: [3, 8, 8], limit: 4, validation: 0}");
+  const std::vector<int32_t> classes = classes_in(*open_datasets(images, 1).train);
+  EXPECT_EQ(std::set<int32_t>(classes.begin(), classes.end()).size(), 2);
+  images.rules = 3;  // as the run began that is resumed
+  EXPECT_EQ(classes_in(*open_datasets(images, 1).train), (std::vector<int32_t>{0, 0, 0, 0}));
+}
+
 TEST(Pipeline, MeasuresMeanAndDeviationOnceAndStoresThemInTheJob) {
   const test::TempFolder folder;
   write_table(folder / "t.csv");

@@ -89,11 +89,21 @@ struct CutTexts {
   int64_t cut = 0;
   int64_t empty = 0;
 
-  CutTexts(const std::vector<LabelledText>& texts, const Attributes& options) {
+  CutTexts(const std::vector<LabelledText>& texts, const Attributes& options, Attributes& decided) {
     const auto length = static_cast<size_t>(options.integer("length"));
+    Tokens encoded;
+    if (takes_tokenizer(options)) {
+      for (const LabelledText& text : texts) require_utf8(text.text, text.place, is_folder(options));
+      const auto each = [&](const std::function<void(std::string_view)>& give) {
+        for (const LabelledText& text : texts) give(text.text);
+      };
+      encoded = encoded_as(options, each, decided).tokens(options.integer("length") + 1);
+    }
     for (const LabelledText& text : texts) {
       if (takes_words(options)) {
-        numbered.add(text.text);
+        numbered.add(text.text, text.place, is_folder(options));
+      } else if (takes_tokenizer(options)) {
+        numbered.texts.push_back(std::move(encoded[numbered.texts.size()]));
       } else {
         const std::string_view bytes = std::string_view(text.text).substr(0, length + 1);
         std::vector<int32_t>& tokens = numbered.texts.emplace_back();
@@ -112,10 +122,11 @@ struct CutTexts {
     const int64_t texts = std::ssize(numbered.texts);
     if (cut > 0)
       note(fmt::format("{}: {} of {} texts have more than {} {} (data.length), and are cut there", path, cut,
-                       texts, options.integer("length"), options.text("tokens")));
+                       texts, options.integer("length"), token_unit(options)));
     if (empty > 0)
       note(fmt::format("{}: {} of {} texts have no {}, only padding", path, empty, texts,
-                       options.text("tokens")));
+                       token_unit(options)));
+    if (numbered.no_utf8 > 0) note(numbered.no_utf8_note(path));
   }
 };
 
@@ -130,11 +141,10 @@ std::vector<std::string> words_of_rows(const SourceRequest& request, const Numbe
 
 /// As known by the options and by what the samples have decided.
 std::optional<SampleSpec> spec_of_texts(const Attributes& options) {
-  const std::vector<std::string>& words = options.texts("words");
+  const std::optional<int64_t> tokens = vocabulary_size(options);
   const std::vector<std::string>& classes = options.texts("class_names");
-  if (classes.empty() || (takes_words(options) && words.empty())) return std::nullopt;
-  return spec_of_padded(options.integer("length"), takes_words(options) ? std::ssize(words) : kByteTokens,
-                        classes);
+  if (classes.empty() || !tokens) return std::nullopt;
+  return spec_of_padded(options.integer("length"), *tokens, classes);
 }
 
 OpenedSource open_texts(const SourceRequest& request, Split part) {
@@ -149,7 +159,8 @@ OpenedSource open_texts(const SourceRequest& request, Split part) {
   if (options.texts("class_names").empty()) options.set("class_names", classes_in(texts, path));
   std::vector<int32_t> labels = class_numbers(texts, options.texts("class_names"));
   if (request.split == SplitBy::stratified) opened.keys = {labels.begin(), labels.end()};
-  CutTexts cut(texts, options);
+  CutTexts cut(texts, options, opened.decided);
+  for (const auto& [name, value] : opened.decided) options.set(name, value);
   cut.say(path, options, [&](const std::string& note) { opened.notes.push_back(note); });
   opened.decided.set("class_names", options.texts("class_names"));
   Tokens tokens;
@@ -183,7 +194,8 @@ DatasetPtr text_inputs(const InputFile& file, const Attributes* options) {
   } else {
     texts = texts_of_file(file.bytes, file.path, TextUse::predict, *options);
   }
-  CutTexts cut(texts, *options);
+  Attributes decided = *options;
+  CutTexts cut(texts, *options, decided);
   if (file.note) cut.say(file.path, *options, file.note);
   const int64_t labelled =
       options->text("form") == "lines" ? with_labels(texts, options->texts("class_names")) : 0;
@@ -198,7 +210,11 @@ DatasetPtr text_inputs(const InputFile& file, const Attributes* options) {
 
 void check_texts(const Attributes& options) {
   require_path("labelled_texts", options);
-  check_words(options);
+  check_tokens(options);
+  if (options.text("form") == "table" && options.text("text") == options.text("label"))
+    throw OptionError("label",
+                      fmt::format("data.text and data.label are both '{}'; a text is no label of itself",
+                                  options.text("label")));
   const std::vector<std::string>& classes = options.texts("class_names");
   if (!std::ranges::is_sorted(classes) || std::ranges::adjacent_find(classes) != classes.end() ||
       classes.size() == 1)
@@ -237,6 +253,7 @@ void register_labelled_texts(SourceRegistry& registry) {
                 .spec = spec_of_texts,
                 .check = check_texts,
                 .owns = is_text_file,
+                .kept = kTokenizerFile,
                 .inputs = {.described = "a table with the column of texts, lines of texts, or a .txt file",
                            .open = text_inputs}});
 }

@@ -1,5 +1,6 @@
 #include "telar/core/error.h"
 #include "telar/data/source.h"
+#include "telar/data/texts/labelled_texts.h"
 #include "telar/data/texts/text_windows.h"
 #include "telar/data/texts/token_options.h"
 #include "telar/data/texts/word_texts.h"
@@ -21,6 +22,19 @@ WindowPlaces places_of_bytes(const std::string& path, const std::vector<TextFile
   return {path, "bytes", bytes, windows_of(options)};
 }
 
+/// Each file, as UTF-8.
+EachText each_of(const std::vector<TextFile>& files) {
+  return [&files](const std::function<void(std::string_view)>& give) {
+    for (const TextFile& file : files) {
+      const Bytes bytes = read_listed_file(file.path);
+      const std::string_view text =
+          plain_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.path);
+      require_utf8(text, file.path, true);
+      give(text);
+    }
+  };
+}
+
 OpenedSource open_text(const SourceRequest& request, Split part) {
   const Attributes& options = request.options;
   const std::string& path = options.text(part == Split::train ? "path" : "test_path");
@@ -30,6 +44,7 @@ OpenedSource open_text(const SourceRequest& request, Split part) {
   int64_t without = 0;
   if (takes_words(options)) {
     NumberedTexts texts = numbered_texts(files);
+    if (texts.no_utf8 > 0) opened.notes.push_back(texts.no_utf8_note(path));
     WindowPlaces places(path, "words", texts.lengths(), windows_of(options));
     std::vector<std::string> words = vocabulary_of(request, part, [&] {
       return frequent_words(texts, places, request.training_rows(places.count(), {}),
@@ -39,6 +54,11 @@ OpenedSource open_text(const SourceRequest& request, Split part) {
     opened.decided.set("words", words);
     auto tokens = with_tokens(std::move(texts), words);
     opened.samples = word_windows(std::move(tokens), std::move(words), std::move(places));
+  } else if (takes_tokenizer(options)) {
+    const EncodedTexts texts = encoded_as(options, each_of(files), opened.decided);
+    WindowPlaces places(path, "tokens", texts.counts, windows_of(options));
+    without = places.texts_without();
+    opened.samples = token_windows(texts, std::move(places));
   } else {
     WindowPlaces places = places_of_bytes(path, files, options);
     without = places.texts_without();
@@ -46,7 +66,7 @@ OpenedSource open_text(const SourceRequest& request, Split part) {
   }
   if (without > 0)
     opened.notes.push_back(fmt::format("{}: no sample is from {} of the files, with fewer than {} {}", path,
-                                       without, options.integer("length") + 1, options.text("tokens")));
+                                       without, options.integer("length") + 1, token_unit(options)));
   const WindowOptions windows = windows_of(options);
   if (part == Split::train && request.sets_aside && windows.stride < windows.length)
     opened.notes.push_back(fmt::format(
@@ -56,19 +76,17 @@ OpenedSource open_text(const SourceRequest& request, Split part) {
   return opened;
 }
 
-/// Of words, known when the training samples have decided on them.
 std::optional<SampleSpec> spec_of_text(const Attributes& options) {
-  if (!takes_words(options)) return spec_of_windows(options.integer("length"), kByteTokens);
-  const std::vector<std::string>& words = options.texts("words");
-  if (words.empty()) return std::nullopt;
-  SampleSpec spec = spec_of_windows(options.integer("length"), std::ssize(words));
-  spec.class_names = words;
+  const std::optional<int64_t> tokens = vocabulary_size(options);
+  if (!tokens) return std::nullopt;
+  SampleSpec spec = spec_of_windows(options.integer("length"), *tokens);
+  spec.class_names = options.texts("words");
   return spec;
 }
 
 void check_text(const Attributes& options) {
   require_path("text", options);
-  check_words(options);
+  check_tokens(options);
 }
 
 }  // namespace
@@ -92,7 +110,8 @@ void register_text(SourceRegistry& registry) {
                 .open = open_text,
                 .spec = spec_of_text,
                 .check = check_text,
-                .owns = [](const std::string& /*name*/) { return true; }});
+                .owns = [](const std::string& /*name*/) { return true; },
+                .kept = kTokenizerFile});
 }
 
 }  // namespace telar

@@ -4,6 +4,7 @@
 
 #include "telar/core/error.h"
 #include "telar/data/files.h"
+#include "telar/data/texts/labelled_texts.h"
 #include "telar/data/texts/words.h"
 
 namespace telar {
@@ -14,20 +15,31 @@ std::vector<int64_t> NumberedTexts::lengths() const {
   return lengths;
 }
 
-void NumberedTexts::add(std::string_view text) {
+void NumberedTexts::add(std::string_view text, const std::string& place, bool is_file) {
   std::vector<int32_t>& numbers = texts.emplace_back();
+  int64_t line = 1;
   for (const std::string_view word : words_of(text)) {
+    if (word == "\n") ++line;
+    if (word == kUnknownWord && ++no_utf8 == 1)
+      first_no_utf8 = is_file ? fmt::format("{}, line {}", place, line) : place;
     const auto [found, added] = known_.try_emplace(std::string(word), static_cast<int32_t>(known_.size()));
     if (added) words.emplace_back(word);
     numbers.push_back(found->second);
   }
 }
 
+std::string NumberedTexts::no_utf8_note(const std::string& path) const {
+  return fmt::format(
+      "{}: {} words are no UTF-8 and therefore unknown, the first in {}; convert the texts, as with iconv -f LATIN1 -t UTF-8",
+      path, no_utf8, first_no_utf8);
+}
+
 NumberedTexts numbered_texts(const std::vector<TextFile>& files) {
   NumberedTexts numbered;
   for (const TextFile& file : files) {
     const Bytes bytes = read_listed_file(file.path);
-    numbered.add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    const std::string_view contents(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    numbered.add(plain_text(contents, file.path), file.path, true);
   }
   return numbered;
 }

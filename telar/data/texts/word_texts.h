@@ -14,13 +14,19 @@ namespace telar {
 struct NumberedTexts {
   std::vector<std::vector<int32_t>> texts;
   std::vector<std::string> words;  ///< by number
+  int64_t no_utf8 = 0;             ///< words that are none, and unknown
+  std::string first_no_utf8;       ///< where the first of them is
 
   std::vector<int64_t> lengths() const;
-  void add(std::string_view text);
+  /// `place`: where it is, "reviews.csv, line 3"; or a file that is the text, to whose name a line is added.
+  void add(std::string_view text, const std::string& place, bool is_file);
+  /// What is to be said of them if there are any. `path`: of the texts.
+  std::string no_utf8_note(const std::string& path) const;
 
  private:
   std::unordered_map<std::string, int32_t> known_;
 };
+/// Throws Error (user) like plain_text().
 NumberedTexts numbered_texts(const std::vector<TextFile>& files);
 
 /// kUnknownWord, and the words that are most frequent, at most `most` in all; of equally frequent ones those

@@ -123,6 +123,7 @@ class RoundOp final : public MathOp {
 class PowOp final : public MathOp {
  public:
   PowOp() : MathOp("pow") {}
+  WholeNumbers whole_numbers() const override { return WholeNumbers::keeps; }
   void gradient(GradientContext& context) const override {
     GraphBuilder& builder = context.builder();
     const double exponent = context.attributes().real("exponent");
@@ -138,6 +139,7 @@ class PowOp final : public MathOp {
 class ClampOp final : public MathOp {
  public:
   ClampOp() : MathOp("clamp") {}
+  WholeNumbers whole_numbers() const override { return WholeNumbers::keeps; }
   void gradient(GradientContext& context) const override {
     GraphBuilder& builder = context.builder();
     const ValueId passes = within(builder, context.input(0), context.attributes().real("least"),

@@ -33,6 +33,7 @@ class ReduceOp final : public Op {
         backward_(name_ + "_backward") {}
   std::string_view name() const override { return name_; }
   bool bf16() const override { return true; }
+  WholeNumbers whole_numbers() const override { return WholeNumbers::keeps; }
 
   std::vector<TensorType> infer(const std::vector<TensorType>& inputs,
                                 const Attributes& attributes) const override {

@@ -50,8 +50,7 @@ ValueId masked_mean(ModelBuilder& model, const std::string& name, ValueId x, Val
                      model.graph().scope(), values.str(), ids.str());
   }
   const int64_t length = ids.shape[1];
-  constexpr double kMostTokens = 1 << 30;
-  const ValueId counts = within(model, to_numbers(model, tokens), 0.5, kMostTokens);
+  const ValueId counts = clamp(model, to_numbers(model, tokens), 0, 1);
   const ValueId sum = matmul(model, reshape(model, counts, {-1, 1, length}), x);
   const ValueId number = clamp(model, reduce_sum(model, counts, {1}, true), 1, static_cast<double>(length));
   return divide(model, reshape(model, sum, {-1, values.shape[2]}), number);

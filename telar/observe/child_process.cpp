@@ -1,4 +1,4 @@
-#include "telar/train/child_process.h"
+#include "telar/observe/child_process.h"
 
 #include <fcntl.h>
 #include <signal.h>
