@@ -369,7 +369,7 @@ int render(const LaunchArguments& arguments, const Job& job) {
       "  kubectl apply -f {0}\n"
       "  kubectl logs -f job/{3}-first\n"
       "The cluster must be of Kubernetes 1.29 or newer. A Job that is there cannot be changed: before a changed job is applied,\n"
-      "  kubectl delete job {3}-first{4}\n",
+      "  kubectl delete --cascade=foreground job {3}-first{4}\n",
       arguments.render, manifests.secret, fmt::join(manifests.certified, " "), manifests.name,
       manifests.files.contains("workers.yaml") && job.strategy.elastic.min == 0
           ? fmt::format(" {}-worker", manifests.name)

@@ -20,7 +20,9 @@ class EvenNumbers {
  public:
   EvenNumbers(int64_t size, int64_t count) : size_(size), count_(count) {}
   int64_t count() const { return count_; }
-  int64_t operator[](int64_t position) const { return position * size_ / count_; }
+  int64_t operator[](int64_t position) const {
+    return size_ == count_ ? position : position * size_ / count_;
+  }
 
  private:
   int64_t size_;

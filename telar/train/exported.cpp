@@ -10,6 +10,7 @@
 #include "telar/data/normalised.h"
 #include "telar/data/source.h"
 #include "telar/data/tables/table_rules.h"
+#include "telar/data/texts/token_options.h"
 #include "telar/io/atomic_file.h"
 #include "telar/io/onnx/onnx_file.h"
 #include "telar/io/safetensors.h"
@@ -67,9 +68,8 @@ OnnxForm form_of(const Trained& trained) {
   list("features", feature_names(data));
   if (data.options.has("tokens")) {
     form.metadata["telar.tokens"] = data.options.text("tokens");
-    const std::string& tokenizer = data.options.text("tokenizer");
-    if (!tokenizer.empty()) {
-      const Bytes file = read_file(tokenizer);
+    if (takes_tokenizer(data.options)) {
+      const Bytes file = read_file(tokenizer_of(data.options).file);
       form.metadata["telar.tokenizer"] = std::string(file.begin(), file.end());
     }
   }

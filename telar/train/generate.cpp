@@ -51,10 +51,7 @@ class ContinuedText {
       : words_(trained.spec.class_names), options_(trained.job.data.options), text_(prompt) {
     if (takes_tokenizer(options_)) {
       require_utf8(prompt, "the prompt", false);
-      Attributes decided;
-      tokens_ = encoded_as(
-                    options_, [&](const auto& give) { give(prompt); }, decided)
-                    .tokens(std::numeric_limits<int64_t>::max())[0];
+      tokens_ = encoded_prompt(tokenizer_of(options_), prompt);
       prompt_ = std::ssize(tokens_);
     } else if (takes_words(options_)) {
       const Vocabulary vocabulary(words_);
@@ -83,7 +80,7 @@ class ContinuedText {
   }
   void end() {
     if (takes_tokenizer(options_) && std::ssize(tokens_) > prompt_)
-      text_ = decoded(Tokenizer::of(options_), tokens_, prompt_, text_);
+      text_ = decoded(tokenizer_of(options_), tokens_, prompt_, text_);
   }
 
  private:

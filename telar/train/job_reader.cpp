@@ -241,9 +241,13 @@ Job read_job(const std::filesystem::path& path, const std::vector<std::string>& 
   Job job = read_node(root, source, overrides, processes);
   job.data.rules = rules;
   if (is_of_run(path)) {
-    for (const auto& [option, name] : source_type(job.data.source).kept)
-      if (std::filesystem::exists(path.parent_path() / name))
-        job.data.options.set(option, (path.parent_path() / name).string());
+    for (const auto& [option, name] : source_type(job.data.source).kept) {
+      if (job.data.options.text(option).empty()) continue;
+      const std::filesystem::path copy = path.parent_path() / name;
+      if (!std::filesystem::exists(copy))
+        throw user_error("{}: data.{} is given, but the run has no {}", source, option, name);
+      job.data.options.set(option, copy.string());
+    }
   }
   if (job.name.empty()) job.name = std::filesystem::is_regular_file(path) ? run_name_of(path) : "job";
   return job;

@@ -415,8 +415,8 @@ class Run {
       }
       summary.not_stored = checkpoints.not_stored();
       summary.after_checkpoint = checkpoints.failure();
-      share_ending(summary);
       write_file(folder.summary(), to_json(summary), Links::refuse);
+      share_ending(summary);
       all_is_written();
       if (options_.elastic != nullptr) folder.make_unknown();  // nobody goes on with a run that has ended
     };

@@ -110,6 +110,7 @@ std::vector<RunStorage::Stored> RunStorage::whole_of(const std::vector<std::stri
 void RunStorage::look() {
   const std::vector<std::string> names = program_.list();
   whole_ = whole_of(names);
+  std::erase_if(whole_, [this](const Stored& one) { return unusable_.contains(one.name); });
   if (std::ranges::find(names, kRunId) != names.end()) run_id_ = first_line(program_.read(kRunId));
 }
 
@@ -129,6 +130,7 @@ std::optional<Job> RunStorage::newest_job() {
 void RunStorage::skip_newest(const std::string& why) {
   warn_(fmt::format("{}; the one before is used", why));
   skipped_.push_back(why);
+  unusable_.insert(whole_.front().name);
 }
 
 void RunStorage::require_job(const Job& job, bool again) {
@@ -168,8 +170,13 @@ void RunStorage::identify(const RunFolder& folder) {
 }
 
 void RunStorage::bring(const RunFolder& folder, const std::function<void(const std::string&)>& say) {
-  identify(folder);
+  const bool was_empty = whole_.empty();
   owner_.claim(say);
+  look();  // the one before may have stored more in the meantime
+  if (was_empty && !whole_.empty())
+    throw run_error("{}: another process has stored a checkpoint in the meantime; start this one again",
+                    program_.place());
+  identify(folder);
   for (; !whole_.empty(); whole_.erase(whole_.begin())) {
     const Stored newest = whole_.front();
     if (newest_readable(folder.checkpoints(), newest.step) >= newest.step) return;
@@ -294,6 +301,7 @@ std::string RunStorage::store(const fs::path& checkpoint, int64_t best_step) {
   if (why.empty()) why = store_best(checkpoint_path(checkpoint.parent_path(), best_step));
   if (names.empty()) return why;
   try {
+    owner_.check();
     remove_old(names, whole_of({name + kMarker}).front(), best_step);
   } catch (const Error& error) {
     warn_(fmt::format("older checkpoints remain: {}", error.what()));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,7 @@ class RunStorage {
   StorageOwner owner_;
   std::string run_id_;                ///< empty: it has none yet
   std::vector<Stored> whole_;         ///< what was there when it was listed last, newest first
+  std::set<std::string> unusable_;    ///< names of these that are damaged
   std::vector<std::string> skipped_;  ///< why some of these are not used
   int64_t failures_ = 0;              ///< in a row
 };

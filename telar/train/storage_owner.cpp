@@ -176,6 +176,8 @@ void StorageOwner::renew(const std::stop_token& stop) {
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::user) return;  // require() says it
       if (!std::exchange(fails, true)) warn_(error.what());
+    } catch (const std::exception& error) {
+      if (!std::exchange(fails, true)) warn_(error.what());
     }
   }
 }

@@ -20,7 +20,8 @@ class StorageOwner {
  public:
   struct Times {
     std::chrono::milliseconds renewal = std::chrono::seconds(20);
-    std::chrono::milliseconds patience = std::chrono::seconds(60);  ///< some renewals, as one may be late
+    std::chrono::milliseconds patience =
+        std::chrono::seconds(180);  ///< some renewals, as a call may take a minute
   };
   /// `warn` may be called from any thread.
   StorageOwner(const StorageProgram& program, std::function<void(const std::string&)> warn, Times times);

@@ -80,7 +80,7 @@ def check_together(telar, folder, documents, said):
     addresses = [f"{name}-server-{number}.{name}-server:7001" for server in servers for number in range(server["spec"]["replicas"])]
     assert job["strategy"].get("server_addresses", []) == addresses, job["strategy"]
     certified = [address.split(":")[0] for address in addresses] + [f"{name}-first"]
-    assert "kubectl delete job a-job-1-first" in said and "Kubernetes 1.29" in said, said
+    assert "kubectl delete --cascade=foreground job a-job-1-first" in said and "Kubernetes 1.29" in said, said
     assert "scripts/certs certs " + " ".join(certified) + "\n" in said, said
     for server in servers:
         assert services[server["spec"]["serviceName"]]["selector"] == server["spec"]["selector"]["matchLabels"]

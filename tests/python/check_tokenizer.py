@@ -29,8 +29,8 @@ LENGTH = 6
 LETTERS = "abcdefg ABC  \n\t.,'1234 äöß→漢字🙂é"
 
 
-def telar(*words, code=0):
-    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True)
+def telar(*words, code=0, python=sys.executable):
+    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, env={**os.environ, "TELAR_PYTHON": python})
     assert done.returncode == code, (words, done.returncode, done.stderr.decode())
     return done.stdout.decode() if code == 0 else done.stderr.decode()
 
@@ -39,7 +39,7 @@ def job(**changes):
     keys = {
         "model": {"name": "gpt_small", "options": {"layers": 1, "heads": 2, "width": 8}},
         "data": {"source": "text", "path": "book.txt", "length": LENGTH, "tokens": "tokenizer", "tokenizer": "bytes.json",
-                 "python": sys.executable, "validation": 0.2},
+                 "validation": 0.2},
         "training": {"batch": 16, "epochs": 2},
         "output": {"tensorboard": False},
     }
@@ -124,7 +124,7 @@ def check_book(draw, tokenizer):
     # The run has its tokenizer with it, and what is in the cache needs no Python.
     os.rename("bytes.json", "gone.json")
     telar("export", "run", "m.onnx", "--quiet")
-    telar("evaluate", "run", "--data", "book.txt", "--summary", "found.json", "--set", "data.python=/nowhere", "--quiet")
+    telar("evaluate", "run", "--data", "book.txt", "--summary", "found.json", "--quiet", python="/nowhere")
     windows = numpy.array([kept[i:i + LENGTH + 1] for i in range(0, len(kept) - LENGTH, LENGTH)])
     given, _ = executed("m.onnx", windows[:, :-1])
     assert given.shape[2] == vocabulary
@@ -141,7 +141,7 @@ def check_book(draw, tokenizer):
         assert pathlib.Path("out").read_bytes().decode() == tokenizer.decode(tokens), prompt
     shown = telar("predict", "run", "--prompt", "a b", "--tokens", 3, "--temperature", 0, "--quiet")
     assert shown.startswith("a b") and shown.endswith("\n"), shown
-    telar("train", "run", "--resume", "--set", "training.epochs=3", "--set", "data.python=/nowhere", "--quiet")
+    telar("train", "run", "--resume", "--set", "training.epochs=3", "--quiet", python="/nowhere")
     os.rename("gone.json", "bytes.json")
     os.truncate(path, 100)
     assert "is no file of tokens; remove it, and it is made again" in telar("train", job(), "--output", "none", code=1)
@@ -149,8 +149,8 @@ def check_book(draw, tokenizer):
 
 
 def check_refusals():
-    def sentence(code=2, **data):
-        return telar("train", job(data=data), "--output", "none", code=code)
+    def sentence(code=2, python=sys.executable, **data):
+        return telar("train", job(data=data), "--output", "none", code=code, python=python)
 
     assert "data.tokenizer must name its file" in sentence(tokenizer="")
     assert "data.tokenizer is given, but data.tokens is not tokenizer" in sentence(tokens="bytes")

@@ -233,7 +233,7 @@ TEST_F(RunStorageTest, WhatCannotBeStoredIsAWarningWithANumberAndIsMadeUpFor) {
   EXPECT_TRUE(says(failed.not_stored, "step-00000024 is not stored (4 in a row): " + stored().string()));
   EXPECT_TRUE(says(warned_, "step-00000006 is not stored (1 in a row)"));
   EXPECT_TRUE(says(warning_of(failed), "is not stored"));
-  EXPECT_TRUE(says(warned_, "the next process that continues the run waits for 60 s first"));
+  EXPECT_TRUE(says(warned_, "the next process that continues the run waits for 180 s first"));
   fs::remove(stored());
   fs::rename(away, stored());
   for (const auto& entry : fs::directory_iterator(stored()))

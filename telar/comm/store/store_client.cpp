@@ -1,7 +1,6 @@
 #include "telar/comm/store/store_client.h"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 #include <stop_token>
 #include <utility>
@@ -151,13 +150,6 @@ class StoreClient::Impl {
     return *link_;
   }
 
-  /// Called by one thread.
-  bool is_here(const std::string& address) {
-    const auto [known, is_new] = here_.try_emplace(address);
-    if (is_new) known->second = options_.is_here(address);
-    return known->second;
-  }
-
   /// From where this client pulls; null: from the head.
   std::shared_ptr<CopyPulls> copy() {
     std::unique_lock lock(head_mutex_);
@@ -165,7 +157,7 @@ class StoreClient::Impl {
       const StoreClientOptions now = options_;
       lock.unlock();  // names may have to be looked up
       std::shared_ptr<CopyPulls> made;
-      if (!now.copy.empty() && !is_here(now.address) && is_here(now.copy))
+      if (!now.copy.empty() && !now.is_here(now.address) && now.is_here(now.copy))
         made = std::make_shared<CopyPulls>(now);
       lock.lock();
       if (options_.generation != now.generation || options_.copy != now.copy) continue;
@@ -238,7 +230,6 @@ class StoreClient::Impl {
   std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<store::ParameterStore::Stub> stub_;
   std::stop_source left_;                 ///< ends the calls to the present head, which may be stopped
-  std::map<std::string, bool> here_;      ///< addresses, and whether they are of this host
   bool routed_ = false;                   ///< copy_ is as it is to be
   std::shared_ptr<CopyPulls> copy_ = {};  ///< null: the head answers pulls
   std::unique_ptr<StoreLink> link_;

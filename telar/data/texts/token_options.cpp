@@ -24,10 +24,6 @@ std::vector<Option> token_options(const std::string& fallback) {
            "With `data.tokens: tokenizer`: a file tokenizer.json in the form of Hugging Face. A run keeps "
            "a copy.",
        .on_resume = OnResume::free},
-      {.name = "python",
-       .fallback = std::string("python3"),
-       .help = "With `data.tokens: tokenizer`: a Python that has the package tokenizers.",
-       .on_resume = OnResume::free},
       samples_option("tokenizer_checksum", std::string(), {},
                      "The checksum of that file. Recorded by a run; not to be written by hand."),
       samples_option("tokenizer_tokens", int64_t{0}, {.least = 0, .most = 1 << 30},
@@ -49,15 +45,19 @@ std::optional<int64_t> vocabulary_size(const Attributes& options) {
   return size > 0 ? std::optional(size) : std::nullopt;
 }
 
-EncodedTexts encoded_as(const Attributes& options, const EachText& texts, Attributes& decided) {
-  const Tokenizer tokenizer = Tokenizer::of(options);
-  const std::string checksum = tokenizer.checksum();
+Tokenizer tokenizer_of(const Attributes& options) {
+  Tokenizer tokenizer{options.text("tokenizer")};
   const std::string& kept = options.text("tokenizer_checksum");
-  if (!kept.empty() && kept != checksum)
+  if (const std::string checksum = kept.empty() ? kept : tokenizer.checksum(); checksum != kept)
     throw user_error("{}: is not the tokenizer with which the run was trained (its checksum is {}, not {})",
                      tokenizer.file, checksum, kept);
+  return tokenizer;
+}
+
+EncodedTexts encoded_as(const Attributes& options, const EachText& texts, Attributes& decided) {
+  const Tokenizer tokenizer = tokenizer_of(options);
   EncodedTexts encoded = telar::encoded(tokenizer, texts);
-  decided.set("tokenizer_checksum", checksum);
+  decided.set("tokenizer_checksum", tokenizer.checksum());
   decided.set("tokenizer_tokens", encoded.vocabulary);
   return encoded;
 }

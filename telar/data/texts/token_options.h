@@ -28,8 +28,10 @@ std::optional<int64_t> vocabulary_size(const Attributes& options);
 /// Throws OptionError if data.words is not a vocabulary that a run has kept, or a tokenizer is named but not
 /// used.
 void check_tokens(const Attributes& options);
-/// The tokens of the tokenizer of `options`, and what that decides. Throws Error (user) like encoded(), and
-/// if the file is not that of the run.
+/// Throws Error (user) if the file is not that of the run.
+Tokenizer tokenizer_of(const Attributes& options);
+/// The tokens of the tokenizer of `options`, and what that decides. Throws Error (user) like encoded() and
+/// tokenizer_of().
 EncodedTexts encoded_as(const Attributes& options, const EachText& texts, Attributes& decided);
 
 /// The vocabulary of a run, or that of the training samples, which the run will keep: `frequent` finds it.

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -50,11 +52,11 @@ except Exception as error:
 tokenizer.no_truncation()
 tokenizer.no_padding()
 with open(source, "rb") as given, open(result, "wb") as made:
-    if what == "encode":
+    if what in ("encode", "prompt"):
         numbers = array.array("q")
 
         def encode(texts):
-            for encoding in tokenizer.encode_batch(texts):
+            for encoding in tokenizer.encode_batch(texts, add_special_tokens=what == "encode"):
                 array.array("i", encoding.ids).tofile(made)
                 numbers.append(len(encoding.ids))
 
@@ -84,23 +86,29 @@ std::span<const std::byte> bytes_of(const T& value) {
 
 std::string hex(const Checksum& checksum) { return fmt::format("{:016x}", checksum.value()); }
 
+/// A Python that has the package. Named by who starts this process, because a job may be somebody else's.
+std::string python() {
+  const char* named = std::getenv("TELAR_PYTHON");  // NOLINT(concurrency-mt-unsafe): nothing changes it
+  return named != nullptr && *named != '\0' ? named : "python3";
+}
+
 /// Runs the program in a folder of its own.
 void run_program(const Tokenizer& tokenizer, const char* what, const fs::path& folder) {
   const fs::path log = folder / "log";
-  const int status = run_child({.name = "data.python",
-                                .words = {tokenizer.python, "-c", kProgram, what, tokenizer.file,
+  const int status = run_child({.name = "TELAR_PYTHON",
+                                .words = {python(), "-c", kProgram, what, tokenizer.file,
                                           (folder / "given").string(), (folder / "made").string()},
                                 .log = log});
   if (status == 0) return;
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   if (code == kNoPackage)
     throw user_error(
-        "data.tokenizer: {} has no package tokenizers; install it there, as with pip install tokenizers, or name another Python (data.python)",
-        tokenizer.python);
+        "data.tokenizer: {} has no package tokenizers; install it there, as with pip install tokenizers, or name another Python (TELAR_PYTHON=PROGRAM in the environment)",
+        python());
   if (code == kNoTokenizer)
     throw user_error("{}: Python's package tokenizers does not read it: {}", tokenizer.file,
                      last_lines(log, 1));
-  throw run_error("{} with the package tokenizers {}:\n{}", tokenizer.python, ending_text(status),
+  throw run_error("{} with the package tokenizers {}:\n{}", python(), ending_text(status),
                   last_lines(log, 5));
 }
 
@@ -122,6 +130,8 @@ Error damaged(const std::string& path) {
   return run_error("{}: is no file of tokens; remove it, and it is made again", path);
 }
 
+constexpr int64_t kMostTokens = int64_t{1} << 30;  // as data.tokenizer_tokens has it
+
 /// Checks every token, because kernels trust them.
 EncodedTexts opened(const std::string& path) {
   EncodedTexts texts{path, {}, 0};
@@ -133,7 +143,8 @@ EncodedTexts opened(const std::string& path) {
   read_all(file, path, size - sizeof(end), std::as_writable_bytes(std::span(end)));
   const int64_t count = end[0];
   const int64_t vocabulary = end[1];
-  if (count < 0 || vocabulary < 1 || static_cast<uint64_t>(count) > size / sizeof(int64_t))
+  if (count < 0 || vocabulary < 1 || vocabulary > kMostTokens ||
+      static_cast<uint64_t>(count) > size / sizeof(int64_t))
     throw damaged(path);
   texts.vocabulary = vocabulary;
   texts.counts.resize(static_cast<size_t>(count));
@@ -188,10 +199,6 @@ class TokenWindows final : public Dataset {
 
 }  // namespace
 
-Tokenizer Tokenizer::of(const Attributes& options) {
-  return {options.text("tokenizer"), options.text("python")};
-}
-
 std::string Tokenizer::checksum() const {
   Checksum checksum;
   const Bytes bytes = read_file(file);
@@ -212,30 +219,63 @@ std::vector<std::vector<int32_t>> EncodedTexts::tokens(int64_t most) const {
   return all;
 }
 
+namespace {
+
+/// Writes texts as the program takes them. Returns their checksum.
+std::string give(const EachText& texts, const fs::path& path) {
+  Checksum checksum;
+  std::ofstream given(path, std::ios::binary);
+  texts([&](std::string_view text) {
+    const auto size = static_cast<int64_t>(text.size());
+    for (const auto part : {bytes_of(size), std::as_bytes(std::span(text))}) {
+      checksum.add(part);
+      write(given, part);
+    }
+  });
+  finish(given, path);
+  return hex(checksum);
+}
+
+/// A file that is there already may be another one than its name says.
+EncodedTexts opened_of(const fs::path& path, int64_t texts) {
+  EncodedTexts encoded = opened(path.string());
+  if (std::ssize(encoded.counts) != texts) throw damaged(path.string());
+  return encoded;
+}
+
+}  // namespace
+
 EncodedTexts encoded(const Tokenizer& tokenizer, const EachText& texts) {
   Checksum checksum;
+  int64_t number = 0;
   texts([&](std::string_view text) {
     checksum.add(bytes_of(static_cast<int64_t>(text.size())));
     checksum.add(std::as_bytes(std::span(text)));
+    ++number;
   });
+  const std::string of_tokenizer = tokenizer.checksum();
   const fs::path cache = cache_folder() / "tokens";
-  const fs::path kept = cache / fmt::format("{}-{}.ids", tokenizer.checksum(), hex(checksum));
-  if (fs::exists(kept)) return opened(kept.string());
+  const fs::path kept = cache / fmt::format("{}-{}.ids", of_tokenizer, hex(checksum));
+  if (fs::exists(kept)) return opened_of(kept, number);
   std::error_code error;
   fs::create_directories(cache, error);
   if (error)
     throw user_error("{}: cannot be made, to keep tokens there: {}", cache.string(), error.message());
   const TemporaryFolder folder("encoding", cache);
-  std::ofstream given(folder.path() / "given", std::ios::binary);
-  texts([&](std::string_view text) {
-    write(given, bytes_of(static_cast<int64_t>(text.size())));
-    write(given, std::as_bytes(std::span(text)));
-  });
-  finish(given, folder.path() / "given");
+  const std::string given = give(texts, folder.path() / "given");
   run_program(tokenizer, "encode", folder.path());
-  opened((folder.path() / "made").string());
+  if (given != hex(checksum) || tokenizer.checksum() != of_tokenizer)
+    throw run_error("{}: it or the texts have changed while they were read", tokenizer.file);
+  opened_of(folder.path() / "made", number);
   fs::rename(folder.path() / "made", kept);  // another process may have made the same one
-  return opened(kept.string());
+  return opened_of(kept, number);
+}
+
+std::vector<int32_t> encoded_prompt(const Tokenizer& tokenizer, std::string_view text) {
+  const TemporaryFolder folder("encoding");
+  give([&](const auto& take) { take(text); }, folder.path() / "given");
+  run_program(tokenizer, "prompt", folder.path());
+  return opened_of(folder.path() / "made", 1).tokens(std::numeric_limits<int64_t>::max())[0];
 }
 
 std::string decoded(const Tokenizer& tokenizer, std::span<const int32_t> tokens, int64_t prompt,

@@ -15,11 +15,8 @@ namespace telar {
 
 /// A file tokenizer.json in the form of Hugging Face, as Python's package tokenizers reads it.
 struct Tokenizer {
-  std::string file;
-  std::string python;  ///< that has the package
+  std::string file;  ///< data.tokenizer
 
-  /// data.tokenizer and data.python.
-  static Tokenizer of(const Attributes& options);
   /// Of the file, as data.tokenizer_checksum has it. Throws Error (user).
   std::string checksum() const;
 };
@@ -41,6 +38,8 @@ using EachText = std::function<void(const std::function<void(std::string_view te
 /// package is asked once; then the tokens are those of the cache, by the checksum of file and texts. Throws
 /// Error (user): no such Python or package, a file that it does not read.
 EncodedTexts encoded(const Tokenizer& tokenizer, const EachText& texts);
+/// Of the beginning of a text: without the special tokens that the file adds to whole texts, and not kept.
+std::vector<int32_t> encoded_prompt(const Tokenizer& tokenizer, std::string_view text);
 
 /// Tokens as text. If the package writes the first `prompt` of them as the beginning of all, then as `text`.
 std::string decoded(const Tokenizer& tokenizer, std::span<const int32_t> tokens, int64_t prompt,
