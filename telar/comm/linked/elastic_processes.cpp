@@ -38,12 +38,14 @@ void ElasticProcesses::await_words(int rank) {
   words_[from] = started(links_->from(rank, Lane::watch, kTagOfWords, inbox_[from]));
 }
 
-void ElasticProcesses::meet_newcomers() {
-  for (const int rank : links_->newcomers()) {
+std::vector<int> ElasticProcesses::meet_newcomers() {
+  std::vector<int> newcomers = links_->newcomers();
+  for (const int rank : newcomers) {
     await_words(rank);
     silent_.erase(rank);
     come_.insert(rank);
   }
+  return newcomers;
 }
 
 bool ElasticProcesses::someone_waits() {
@@ -62,6 +64,7 @@ ElasticProcesses::~ElasticProcesses() {
 
 /// Processes leave a generation one by one. The leader is its rank 0.
 void ElasticProcesses::make_generation(uint16_t number, std::vector<int> ranks) {
+  links_->set_members(ranks);  // from here on their places are nobody else's
   meet_newcomers();
   for (const int rank : ranks) come_.erase(rank);
   wanted_ = {ranks.begin(), ranks.end()};
@@ -88,7 +91,6 @@ void ElasticProcesses::make_generation(uint16_t number, std::vector<int> ranks) 
   next->share_memory(share_memory_);
   generations_.push_back(std::move(next));
   ranks_ = std::move(ranks);
-  links_->set_members(ranks_);
 }
 
 void ElasticProcesses::share_memory(bool share) {
@@ -122,6 +124,9 @@ void ElasticProcesses::lead() {
       throw run_error("{} groups of processes have been formed, and no more are possible", number_);
     ++number_;
     apart_.clear();
+    for (const int rank : meet_newcomers())  // who had the place before is lost
+      if (left_.erase(rank) > 0) add_name(changes_.lost, rank);
+    links_->set_members({left_.begin(), left_.end()});
     for (const int rank : left_)
       if (rank != leader_) tell(rank, Word::Kind::stop);
     wait_until_stopped();
@@ -144,17 +149,14 @@ void ElasticProcesses::lead() {
 }
 
 void ElasticProcesses::wait_until_stopped() {
-  const auto begin = std::chrono::steady_clock::now();
   std::set<int> awaited = left_;
   awaited.erase(leader_);
   while (!awaited.empty()) {
-    const bool late = std::chrono::steady_clock::now() > begin + Watch::kPatience;
     for (auto next = awaited.begin(); next != awaited.end();) {
       const int rank = *next;
       bool over = false;
       while (!over && has_word(rank)) over = take(rank, next_word(rank));
-      // A member may have a long step, and its watch shows that it is alive; who has just come only waits.
-      if (!over && (!why_unreachable(rank).empty() || (late && !std::ranges::count(ranks_, rank)))) {
+      if (!over && !why_unreachable(rank).empty()) {
         give_up(rank);
         over = true;
       }

@@ -124,7 +124,8 @@ class ElasticProcesses final : public Processes {
   bool is_heir() const;
   /// The next word of the leader, or of a process that leads now; empty: nobody has said one.
   std::optional<Word> heard();
-  void meet_newcomers();
+  /// Returns the ranks whose places others have taken.
+  std::vector<int> meet_newcomers();
   void give_up(int rank);
   void add_name(std::string& names, int rank) const;
   void await_words(int rank);

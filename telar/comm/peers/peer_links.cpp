@@ -293,7 +293,7 @@ class PeerLinks final : public ElasticLinks {
     const auto end = PeerClock::now() + kConnecting;
     std::unique_lock lock(places_mutex_);
     Place& place = places_[static_cast<size_t>(rank)];
-    while (!place.vacant) {
+    while (!place.vacant || is_taken(place)) {
       if (context.IsCancelled() || PeerClock::now() > end || ending_.stop_requested()) return nullptr;
       lock.unlock();
       std::this_thread::sleep_for(kTick / 10);
@@ -485,8 +485,8 @@ std::optional<JoinedPeers> join_peers(const std::string& address, int processes,
   const std::string who = fmt::format("The coordinator {}", address);
   const auto channel = secure_channel(address, options.security, kMostPeerBytes);
   const auto meeting = peers::Meeting::NewStub(channel);
-  const auto end = PeerClock::now() + std::chrono::duration<double>(patience_seconds);
-  while (true) {
+  const auto later = [&] { return PeerClock::now() + std::chrono::duration<double>(patience_seconds); };
+  for (auto end = later(); true;) {
     auto server = std::make_unique<PeerServer>(near ? "127.0.0.1:0" : "0.0.0.0:0", options, 0);
     peers::Arrival arrival = own_arrival();
     arrival.set_port(Address::parse(server->address()).port);
@@ -501,6 +501,7 @@ std::optional<JoinedPeers> join_peers(const std::string& address, int processes,
       throw run_error("{} was not waited for: the process is being stopped", who);
     if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) return std::nullopt;
     if (status.ok()) {
+      end = later();  // it may have waited for a place for long
       if (introduction.over()) return JoinedPeers{};
       require_introduced(introduction);
       name_as_seen_from_here(introduction, address);

@@ -82,7 +82,10 @@ void CopyPulls::exchange(std::vector<StoreRequest>& requests, size_t& answered,
   grpc::ByteBuffer message;
   for (; answered < requests.size(); ++answered) {
     for (; asked < std::min(requests.size(), answered + kMostAhead); ++asked)
-      if (!ask(requests[asked])) return;
+      if (!ask(requests[asked])) {
+        while (stream_->Read(&message)) message.Clear();  // or its end would wait for these
+        return;
+      }
     if (!stream_->Read(&message)) return;
     const ReceivedFrame received(message);
     const FrameHeader& answer = received.frame.header;
