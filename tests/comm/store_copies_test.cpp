@@ -74,7 +74,7 @@ class StoreCopies : public StoreTest {
 
   /// A client of one of the two shards, which is told where it is.
   StoreClient& client(size_t shard, uint32_t member) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     clients_.push_back(
         {shard, std::make_unique<StoreClient>(StoreClientOptions{.address = heads_[shard].address,
                                                                  .job = "job",
@@ -86,13 +86,14 @@ class StoreCopies : public StoreTest {
                                                                  .copy = heads_[shard].copy,
                                                                  .is_here = is_here_})});
     StoreClient& made = *clients_.back().client;
+    lock.unlock();
     made.attach();
     return made;
   }
 
   void begin(float first = 0) {
     chains_ = std::make_unique<StoreChains>(chains_options());
-    heads_ = chains_->heads();
+    take_heads();
     for (size_t shard = 0; shard < 2; ++shard) {
       const std::vector<float> values(kCopiedFloats, first);
       client(shard, 0).write("", values, 0);
@@ -153,6 +154,14 @@ class StoreCopies : public StoreTest {
     return client.finish();
   }
 
+  void take_heads() {
+    const std::lock_guard lock(mutex_);
+    heads_ = chains_->heads();
+  }
+  void forget_clients() {
+    const std::lock_guard lock(mutex_);
+    clients_.clear();
+  }
   void moved(size_t shard, const StoreHead& head) {
     const std::lock_guard lock(mutex_);
     if (heads_.empty()) return;
@@ -193,7 +202,7 @@ TEST_F(StoreCopies, ACopyIsMadeOnAServerThatAnswersLate) {
   StoreChainsOptions one = chains_options();
   one.shards.resize(1);
   chains_ = std::make_unique<StoreChains>(one);
-  heads_ = chains_->heads();
+  take_heads();
   client(0, 0).write("", std::vector<float>(kCopiedFloats, 0), 0);
   std::jthread late([this] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -446,7 +455,7 @@ TEST_F(StoreCopies, TheNextCoordinatorKnowsWhoHasJoined) {
   const size_t joined = join_another();
   EXPECT_TRUE(log_.hears(addresses_[joined] + " holds a copy of shard"));
   chains_.reset();
-  clients_.clear();
+  forget_clients();
   ASSERT_EQ(joined_, (std::vector<std::string>{addresses_[joined]}));
   kill(0);
   begin();
@@ -539,8 +548,8 @@ TEST_F(StoreCopies, NobodyServesWhenBothCopiesAreGone) {
 
 TEST_F(StoreCopies, TheLatestCoordinatorHasTheServers) {
   begin();
-  const std::unique_ptr<StoreChains> before = std::move(chains_);
-  clients_.clear();
+  const std::unique_ptr<StoreChains> before = std::move(chains_);  // which still tells where heads are
+  forget_clients();
   begin(7);
   push(client(0, 1), 1);
   std::vector<float> floats(kCopiedFloats);
@@ -603,7 +612,7 @@ TEST_F(StoreCopies, AnAddressThatIsRefusedIsNotKept) {
   const size_t joined = join_another();
   EXPECT_TRUE(log_.hears(addresses_[joined] + " holds a copy of shard"));
   chains_.reset();
-  clients_.clear();
+  forget_clients();
   EXPECT_EQ(joined_, (std::vector<std::string>{addresses_[joined]}));
   EXPECT_NO_THROW(begin());
 }
