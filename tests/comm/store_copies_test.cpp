@@ -154,6 +154,10 @@ class StoreCopies : public StoreTest {
     return client.finish();
   }
 
+  StoreHead head(size_t shard) {
+    const std::lock_guard lock(mutex_);
+    return heads_[shard];
+  }
   void take_heads() {
     const std::lock_guard lock(mutex_);
     heads_ = chains_->heads();
@@ -293,11 +297,11 @@ TEST_F(StoreCopies, AMemberWhoseCopyIsLostPullsFromTheHead) {
 TEST_F(StoreCopies, ACopyThatCannotBeReachedIsNamedAndTheHeadAnswers) {
   begin();
   SentenceLog said;
-  StoreClient member({.address = heads_[0].address,
+  StoreClient member({.address = head(0).address,
                       .job = "job",
                       .member = 1,
                       .shard = 1,
-                      .generation = heads_[0].generation,
+                      .generation = head(0).generation,
                       .copy = "127.0.0.1:1",
                       .is_here = [](const std::string& address) { return address == "127.0.0.1:1"; },
                       .say = said.say()});
@@ -311,12 +315,12 @@ TEST_F(StoreCopies, ACopyThatCannotBeReachedIsNamedAndTheHeadAnswers) {
 /// Its server has heard of the next chain, the member has not, as when only its coordinator is cut off.
 TEST_F(StoreCopies, ACopyAnswersNoPullsOfAnEarlierGeneration) {
   begin();
-  StoreClient member({.address = heads_[0].address,
+  StoreClient member({.address = head(0).address,
                       .job = "job",
                       .member = 1,
                       .patience_seconds = 1,
                       .shard = 1,
-                      .generation = heads_[0].generation,
+                      .generation = head(0).generation,
                       .copy = addresses_[1],
                       .is_here = [this](const std::string& address) { return address == addresses_[1]; }});
   member.attach();
@@ -341,10 +345,10 @@ TEST_F(StoreCopies, AMemberThatHasNotConnectedYetIsMovedToo) {
                       .member = 1,
                       .patience_seconds = 4,  // the greeting has 5 s
                       .shard = 1,
-                      .generation = heads_[0].generation - 1});
+                      .generation = head(0).generation - 1});
   std::thread moving([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    member.move(heads_[0]);
+    member.move(head(0));
   });
   EXPECT_NO_THROW(member.attach());
   moving.join();
