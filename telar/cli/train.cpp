@@ -212,8 +212,9 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
                        arguments.wait > 0 ? "--wait" : "--address-file", job.strategy.name);
     return nullptr;
   }
-  if (!coordinates && !arguments.address_file.empty())
-    throw user_error("--address-file needs --coordinate: nobody joins this run");
+  if (!coordinates && (!arguments.address_file.empty() || arguments.wait > 0))
+    throw user_error("{} needs --coordinate: nobody joins this run",
+                     arguments.wait > 0 ? "--wait" : "--address-file");
   if (coordinates && arguments.workers == 0)
     throw user_error("--coordinate: say with --workers how many processes there will be, with this one");
   require_enough(job, arguments, started);

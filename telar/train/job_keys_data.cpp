@@ -73,7 +73,7 @@ std::vector<JobKey> handling_keys() {
           kDeterminesSamples,
           job_key(
               "data.limit", [](auto& job) -> auto& { return job.data.limit; }, {.least = 0, .most = 4e9},
-              "Uses only the first N samples, or of samples in one folder for each class N of all classes; applied before the validation samples are set aside. 0: all samples."))),
+              "Uses only the first N samples, or, where each class has a folder, N at even distances; applied before the validation samples are set aside. 0: all samples."))),
       for_datasets(fixed(
           kDivision,
           job_key(
@@ -152,9 +152,10 @@ std::vector<JobKey> handling_keys() {
               "data.cache_mb", [](auto& job) -> auto& { return job.data.cache_mb; },
               {.least = 0, .most = 1e9},
               "Memory for decoded images, which are kept after the first read. Samples that need no decoding are not kept a second time."))),
-      without_result(job_key(
-          "data.threads", [](auto& job) -> auto& { return job.data.threads; },
-          {.least = kAutomaticThreads, .most = 256}, "Background threads of each process that prepare batches. -1: the threads that computing leaves of those that the process may use (its processors, or its quota), at least 1 and at most `data.prefetch`. 0: none; the training thread reads the data itself.")),
+      without_result(
+          job_key(
+              "data.threads", [](auto& job) -> auto& { return job.data.threads; },
+              {.least = kAutomaticThreads, .most = 256}, "Background threads of each process that prepare batches. -1: the threads that computing leaves of those that the process may use (its processors, or its quota), at least 1 and at most `data.prefetch`. 0: none; the training thread reads the data itself.")),
       without_result(job_key(
           "data.prefetch", [](auto& job) -> auto& { return job.data.prefetch; }, {.least = 1, .most = 1024},
           "Number of batches that are prepared in advance.")),

@@ -238,6 +238,7 @@ TEST_F(OverPeers, OptionsThatDoNotFitAreRefused) {
       {"--workers 2 --set strategy.name=downpour", "strategy.workers says how many workers there are"},
       {"--coordinate 127.0.0.1:0", "say with --workers how many processes there will be"},
       {"--address-file at", "--address-file needs --coordinate"},
+      {"--wait 5", "--wait needs --coordinate"},
       {"--workers 2 --coordinate 10.0.0.1:0", "is not safe without certificates and a token"},
       {"--workers 2 --set strategy.min_workers=3", "strategy.min_workers is 3, but the run has 2 processes"},
       {"--set strategy.min_workers=2", "strategy.min_workers is 2, but the run has 1 process"},

@@ -40,11 +40,12 @@ class ElasticProcessesTest : public testing::Test {
       work({raw, processes, rank});
     };
     std::vector<std::jthread> others;
-    for (int i = 1; i < count; ++i)
-      others.emplace_back([&] {
-        play(std::move(join_peers(meeting.address(), 0, 20, {.security = security_, .say = {}})->links));
-      });
+    for (int i = 1; i < count; ++i) others.emplace_back([&] { play(come(meeting)); });
     play(meeting.wait());
+  }
+
+  std::unique_ptr<ElasticLinks> come(const PeerMeeting& meeting) const {
+    return std::move(join_peers(meeting.address(), 0, 20, {.security = security_, .say = {}})->links);
   }
 
   /// Ends all connections when the others have begun steps, too. The process finds itself alone.
@@ -280,15 +281,15 @@ TEST_F(ElasticProcessesTest, OthersTakeThePlacesOfThoseWhoAreLost) {
   stays(meeting.wait());
 }
 
-/// Steps until all are here, or somebody is lost; who has come takes part between two of them.
-void make_steps_until_all_are_here(ElasticProcesses& processes, bool leads, int all) {
-  enum Word : int { kNewcomer, kAllHere, kGoOn };
+/// Steps until a process is `done`; who has come takes part between two of them, and who is lost does not.
+void make_steps_until(ElasticProcesses& processes, bool leads, const std::function<bool()>& done) {
+  enum Word : int { kNewcomer, kDone, kGoOn };
   while (true) {
     try {
-      const int word = processes.lowest(processes.size() == all              ? kAllHere
+      const int word = processes.lowest(done()                               ? kDone
                                         : leads && processes.someone_waits() ? kNewcomer
                                                                              : kGoOn);
-      if (word == kAllHere) return;
+      if (word == kDone) return;
       if (word == kGoOn) continue;
     } catch (const Error&) {
       if (!processes.lost()) throw;
@@ -298,96 +299,133 @@ void make_steps_until_all_are_here(ElasticProcesses& processes, bool leads, int 
   }
 }
 
+/// The first process, when the others that came with it are lost. Others may take their places.
+struct Leader {
+  explicit Leader(PeerMeeting& meeting) : Leader(meeting.wait()) {
+    processes.admit("");
+    until_alone();
+  }
+  explicit Leader(std::unique_ptr<ElasticLinks> owned) : links(*owned), processes(std::move(owned), 1) {}
+  void until_alone() {
+    while (processes.size() > 1) {
+      make_steps({links, processes, 0});
+      processes.replace();
+      processes.drop_earlier();
+    }
+  }
+
+  ElasticLinks& links;
+  ElasticProcesses processes;
+};
+
 // Again and again: neither is given up because the two have not heard of each other.
 TEST_F(ElasticProcessesTest, TwoThatComeAtTheSameMomentBothTakePart) {
   constexpr int kRounds = 12;
   PeerMeeting meeting("127.0.0.1:0", 3, "", {.security = security_, .say = {}});
-  const auto come = [&] {
-    return std::move(join_peers(meeting.address(), 0, 20, {.security = security_, .say = {}})->links);
-  };
   std::barrier both(2);
   std::vector<std::jthread> others;
   for (int i = 0; i < 2; ++i)
     others.emplace_back([&] {
-      for (int round = 0; round < kRounds; ++round) {
+      for (int round = 0; round <= kRounds; ++round) {
         both.arrive_and_wait();
-        auto links = come();
+        auto links = come(meeting);
         ElasticLinks& raw = *links;
         ElasticProcesses processes(std::move(links), 1);
-        if (processes.waits()) {
+        if (round > 0) {
           processes.replace();
           processes.drop_earlier();
+          make_steps_until(processes, false, [&] { return processes.size() == 3; });
         }
-        make_steps_until_all_are_here(processes, false, 3);
         die({raw, processes, raw.rank()});
       }
     });
-  auto links = meeting.wait();
-  ElasticLinks& raw = *links;
-  ElasticProcesses processes(std::move(links), 1);
-  processes.admit("");
+  Leader leader(meeting);
   for (int round = 0; round < kRounds; ++round) {
-    make_steps_until_all_are_here(processes, true, 3);
-    while (processes.size() > 1) {
-      make_steps({raw, processes, 0});
-      processes.replace();
-      processes.drop_earlier();
-    }
+    make_steps_until(leader.processes, true, [&] { return leader.processes.size() == 3; });
+    leader.until_alone();
   }
 }
 
 TEST_F(ElasticProcessesTest, WhoEndsBeforeItTakesPartLeavesItsPlace) {
   PeerMeeting meeting("127.0.0.1:0", 2, "", {.security = security_, .say = {}});
-  const auto come = [&] {
-    return std::move(join_peers(meeting.address(), 0, 20, {.security = security_, .say = {}})->links);
-  };
   std::jthread other([&] {
     {
-      auto links = come();
+      auto links = come(meeting);
       ElasticLinks& raw = *links;
       ElasticProcesses processes(std::move(links), 1);
       die({raw, processes, 1});
     }
-    EXPECT_TRUE(ElasticProcesses(come(), 1).waits());
-    ElasticProcesses newcomer(come(), 1);
+    EXPECT_TRUE(ElasticProcesses(come(meeting), 1).waits());
+    ElasticProcesses newcomer(come(meeting), 1);
     newcomer.replace();
     newcomer.drop_earlier();
-    make_steps_until_all_are_here(newcomer, false, 2);
+    make_steps_until(newcomer, false, [] { return true; });
   });
-  auto links = meeting.wait();
-  ElasticLinks& raw = *links;
-  ElasticProcesses processes(std::move(links), 1);
-  processes.admit("");
-  make_steps({raw, processes, 0});
-  processes.replace();
-  processes.drop_earlier();
-  make_steps_until_all_are_here(processes, true, 2);
+  Leader leader(meeting);
+  make_steps_until(leader.processes, true, [] { return false; });
+}
+
+/// Comes, says that it is ready and, when it is asked, that it does nothing; then it is lost.
+void be_lost_while_the_group_is_formed(ElasticLinks& links, std::chrono::microseconds after) {
+  constexpr int kTagOfWords = 2;
+  constexpr auto kLost = std::byte{0};
+  constexpr auto kStopped = std::byte{2};
+  std::array<std::byte, 5> word{kLost};
+  const auto pass = [](const std::unique_ptr<Transfer>& transfer) {
+    while (!transfer->done()) std::this_thread::yield();
+  };
+  pass(started(links.to(0, Lane::watch, kTagOfWords, word)));
+  pass(started(links.from(0, Lane::watch, kTagOfWords, word)));
+  word[0] = kStopped;
+  pass(started(links.to(0, Lane::watch, kTagOfWords, word)));
+  std::this_thread::sleep_for(after);
+  links.leave();
+}
+
+// The next one gets the place when the group is formed; before, it would be taken for the one that is lost.
+TEST_F(ElasticProcessesTest, WhoIsLostWhileTheGroupIsFormedIsFollowedByTheNext) {
+  constexpr int kRounds = 20;
+  PeerMeeting meeting("127.0.0.1:0", 2, "", {.security = security_, .say = {}});
+  std::jthread others([&] {
+    for (int round = 0; round <= kRounds; ++round) {
+      std::optional<std::jthread> lost;
+      if (round > 0)
+        lost.emplace([round, links = come(meeting)] {
+          be_lost_while_the_group_is_formed(*links, std::chrono::microseconds(200 * (round % 10)));
+        });
+      auto links = come(meeting);
+      ElasticLinks& raw = *links;
+      ElasticProcesses processes(std::move(links), 1);
+      if (round > 0) {
+        processes.replace();
+        processes.drop_earlier();
+        make_steps_until(processes, false, [] { return true; });
+      }
+      die({raw, processes, 1});
+    }
+  });
+  Leader leader(meeting);
+  for (int round = 0; round < kRounds; ++round) {
+    make_steps_until(leader.processes, true, [] { return false; });
+    leader.until_alone();
+  }
 }
 
 TEST_F(ElasticProcessesTest, WhoComesWhenTheOthersEndIsToldSo) {
   PeerMeeting meeting("127.0.0.1:0", 2, "", {.security = security_, .say = {}});
   std::latch ready(1);
-  const auto come = [&] {
-    return std::move(join_peers(meeting.address(), 0, 20, {.security = security_, .say = {}})->links);
-  };
   std::jthread other([&] {
     {
-      auto links = come();
+      auto links = come(meeting);
       ElasticLinks& raw = *links;
       ElasticProcesses processes(std::move(links), 1);
       die({raw, processes, 1});
     }
-    ElasticProcesses newcomer(come(), 1);
+    ElasticProcesses newcomer(come(meeting), 1);
     ready.count_down();
     while (!newcomer.replace().over) ADD_FAILURE() << "there was nobody to take part with";
   });
-  auto links = meeting.wait();
-  ElasticLinks& raw = *links;
-  ElasticProcesses processes(std::move(links), 1);
-  processes.admit("");
-  make_steps({raw, processes, 0});
-  processes.replace();
-  processes.drop_earlier();
+  const Leader leader(meeting);
   ready.wait();
 }
 

@@ -115,7 +115,18 @@ def check_labelled(draw, by_file):
         numpy.testing.assert_allclose([[float(cell) for cell in line.split(",")[-2:]] for line in lines], given, rtol=1e-4, atol=1e-5)
 
 
-def check_book(draw, tokenizer):
+def assert_continued(run, model, tokenizer, prompt):
+    """Greedily, as ONNX Runtime does, from the prompt without the tokens that a whole text has around it."""
+    tokens = tokenizer.encode(prompt, add_special_tokens=False).ids
+    for _ in range(20):
+        seen = tokens[-LENGTH:]
+        given, _ = executed(model, [seen + [0] * (LENGTH - len(seen))])
+        tokens.append(int(given[0, len(seen) - 1].argmax()))
+    telar("predict", run, "--prompt", prompt, "--tokens", 20, "--temperature", 0, "--out", "out", "--quiet")
+    assert pathlib.Path("out").read_bytes().decode() == tokenizer.decode(tokens), prompt
+
+
+def check_book(draw, tokenizer, of_words):
     text = "".join(draw.choices(LETTERS, k=4000))
     pathlib.Path("book.txt").write_text(text, newline="")
     telar("train", job(), "--output", "run", "--quiet")
@@ -132,15 +143,12 @@ def check_book(draw, tokenizer):
     loss = -numpy.log(numpy.take_along_axis(given, windows[:, 1:, None], 2)).mean()
     assert figures["samples"] == len(windows) and abs(figures["test_loss"] - loss) < 1e-5, (figures, loss)
     for prompt in ("a", "größer ist 漢字", "The end. " * 5):
-        tokens = tokenizer.encode(prompt).ids
-        for _ in range(20):
-            seen = tokens[-LENGTH:]
-            given, _ = executed("m.onnx", [seen + [0] * (LENGTH - len(seen))])
-            tokens.append(int(given[0, len(seen) - 1].argmax()))
-        telar("predict", "run", "--prompt", prompt, "--tokens", 20, "--temperature", 0, "--out", "out", "--quiet")
-        assert pathlib.Path("out").read_bytes().decode() == tokenizer.decode(tokens), prompt
+        assert_continued("run", "m.onnx", tokenizer, prompt)
     shown = telar("predict", "run", "--prompt", "a b", "--tokens", 3, "--temperature", 0, "--quiet")
     assert shown.startswith("a b") and shown.endswith("\n"), shown
+    telar("train", job(data={"tokenizer": "words.json"}), "--output", "of_words", "--quiet")
+    telar("export", "of_words", "w.onnx", "--quiet")
+    assert_continued("of_words", "w.onnx", of_words, "the end")
     telar("train", "run", "--resume", "--set", "training.epochs=3", "--quiet", python="/nowhere")
     os.rename("gone.json", "bytes.json")
     os.truncate(path, 100)
@@ -175,7 +183,7 @@ def main():
         os.environ["XDG_CACHE_HOME"] = os.path.join(folder, "cache")
         of_bytes, of_words = make_tokenizers(draw)
         check_labelled(draw, {"bytes.json": of_bytes, "words.json": of_words})
-        check_book(draw, of_bytes)
+        check_book(draw, of_bytes, of_words)
         check_refusals()
 
 

@@ -266,9 +266,10 @@ EncodedTexts encoded(const Tokenizer& tokenizer, const EachText& texts) {
   run_program(tokenizer, "encode", folder.path());
   if (given != hex(checksum) || tokenizer.checksum() != of_tokenizer)
     throw run_error("{}: it or the texts have changed while they were read", tokenizer.file);
-  opened_of(folder.path() / "made", number);
-  fs::rename(folder.path() / "made", kept);  // another process may have made the same one
-  return opened_of(kept, number);
+  EncodedTexts made = opened_of(folder.path() / "made", number);
+  fs::rename(made.path, kept);  // another process may have made the same one
+  made.path = kept.string();
+  return made;
 }
 
 std::vector<int32_t> encoded_prompt(const Tokenizer& tokenizer, std::string_view text) {
