@@ -70,7 +70,8 @@ int follow(SharedTask task, const std::vector<std::string>& overrides, Processes
   if (task.profile_steps) options.profile.emplace().steps = *task.profile_steps;
   const RunSummary summary = run_job(job, options);
   const int code = exit_code_of(summary, signal(), &processes);
-  if (processes.rank() == 0 && ended) ended(summary);
+  // A process that came when the run was over is alone, too.
+  if (processes.rank() == 0 && ended && !summary.nothing_to_do) ended(summary);
   return code;
 }
 

@@ -429,5 +429,36 @@ TEST_F(ElasticProcessesTest, WhoComesWhenTheOthersEndIsToldSo) {
   ready.wait();
 }
 
+// Again and again: one whose connection is made between the last words and the end would wait for ever, and
+// the others for it.
+TEST_F(ElasticProcessesTest, WhoComesWhileTheOthersSayTheirLastWordsHoldsNobody) {
+  constexpr int kRounds = 40;
+  for (int round = 0; round < kRounds; ++round) {
+    PeerMeeting meeting("127.0.0.1:0", 3, "", {.security = security_, .say = {}});
+    std::latch alone(1);
+    std::vector<std::jthread> others;
+    for (int i = 0; i < 2; ++i)
+      others.emplace_back([&] {
+        {
+          auto links = come(meeting);
+          ElasticLinks& raw = *links;
+          ElasticProcesses processes(std::move(links), 1);
+          die({raw, processes, raw.rank()});
+        }
+        alone.wait();
+        try {
+          auto joined = join_peers(meeting.address(), 0, 0, {.security = security_, .say = {}});
+          if (!joined || joined->links == nullptr) return;
+          ElasticProcesses newcomer(std::move(joined->links), 1);
+          EXPECT_TRUE(newcomer.replace().over);
+        } catch (const Error&) {  // it has ended
+        }
+      });
+    const Leader leader(meeting);
+    alone.count_down();
+    std::this_thread::sleep_for(std::chrono::microseconds(200 * round));
+  }
+}
+
 }  // namespace
 }  // namespace telar::test

@@ -293,12 +293,13 @@ class PeerLinks final : public ElasticLinks {
     const auto end = PeerClock::now() + kConnecting;
     std::unique_lock lock(places_mutex_);
     Place& place = places_[static_cast<size_t>(rank)];
-    while (!place.vacant || is_taken(place)) {
-      if (context.IsCancelled() || PeerClock::now() > end || ending_.stop_requested()) return nullptr;
+    while (!ends_ && (!place.vacant || is_taken(place))) {
+      if (context.IsCancelled() || PeerClock::now() > end) return nullptr;
       lock.unlock();
       std::this_thread::sleep_for(kTick / 10);
       lock.lock();
     }
+    if (ends_) return nullptr;  // nobody would say goodbye to it
     place.newcomer = true;
     place.promised = {};  // from here on its connection shows whether it is alive
     place.member.set_name(newcomer);
@@ -323,7 +324,8 @@ class PeerLinks final : public ElasticLinks {
       return {grpc::StatusCode::PERMISSION_DENIED, "it belongs to another group of processes"};
     const std::shared_ptr<PeerStream> peer = stream_for(context, rank);
     if (peer == nullptr)
-      return {grpc::StatusCode::PERMISSION_DENIED, "a process of this rank is connected already"};
+      return {grpc::StatusCode::PERMISSION_DENIED,
+              "a process of this rank is connected already, or the run ends"};
     PeerFrame frame{.kind = PeerFrame::Kind::welcome};
     seal(frame, {});
     const grpc::Slice slice(&frame, sizeof frame);
@@ -337,6 +339,10 @@ class PeerLinks final : public ElasticLinks {
   /// The last words, and the end of all connections.
   void end(PeerFrame::Kind last, const std::string& why) {
     server_->admit({});
+    {
+      const std::lock_guard lock(places_mutex_);
+      ends_ = true;
+    }
     say_last(last, why);
     for (const auto& stream : streams()) stream->close(2s);
     ending_.request_stop();
@@ -389,9 +395,10 @@ class PeerLinks final : public ElasticLinks {
   int rank_;
   int leader_;
   bool taken_;                       ///< this process has taken the place of a lost one
-  mutable std::mutex places_mutex_;  ///< guards places_, whose number stays, and newcomers_
+  mutable std::mutex places_mutex_;  ///< guards places_, whose number stays, newcomers_ and ends_
   std::vector<Place> places_;        ///< by rank
   std::vector<int> newcomers_;
+  bool ends_ = false;  ///< this process says its last words
   mutable std::mutex mutex_;  ///< guards resting_
   mutable std::condition_variable news_;
   mutable int resting_ = 0;
