@@ -76,8 +76,8 @@ int work(const WorkArguments& arguments) {
         options.coordinator, 0, options.patience_seconds,
         {.purpose = kTrainPurpose, .security = options.security, .stop = options.stop, .say = options.say});
   } catch (const Error&) {
-    if (arguments.follow == 0 || !end.token().stop_requested()) throw;
-    return log.finish(1);  // the process that started it has ended, and said why
+    if ((arguments.follow == 0 && !arguments.supervised) || !end.token().stop_requested()) throw;
+    return log.finish(1);  // the process that started it has ended, and said why, or the run is over
   }
   if (joined) {
     if (joined->links == nullptr) {
