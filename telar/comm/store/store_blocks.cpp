@@ -592,12 +592,14 @@ bool StoreBlocks::perform(Block& block, const Values& values) {
   for (const ChainedBlock::Action& action : block.chain->take_actions()) {
     if (const auto* apply = std::get_if<ChainedBlock::Apply>(&action)) {
       const ChainUpdate& update = apply->update;
+      if (block.chain->passes_on()) keep_values(block, update, values);
       finite &= apply_locked(block, update.begin, update.end, values.gradient, values.learning_rate,
                              values.samples);
       block.each(update.begin, update.end,
                  [&](StoreSegment& segment) { segment.round = std::max(segment.round, values.round); });
-      if (block.chain->passes_on()) keep_values(block, update, values);
     } else if (const auto* sent = std::get_if<ChainedBlock::Send>(&action)) {
+      if (const auto* update = std::get_if<ChainUpdate>(&sent->message.body))
+        keep_values(block, *update, values);
       send(block, sent->message);
     } else if (const auto* answer = std::get_if<ChainedBlock::Answer>(&action)) {
       const auto copying = block.copying.extract(answer->ticket).mapped();
@@ -635,12 +637,15 @@ void StoreBlocks::drop_sums(Block& block) {
   block.changed.notify_all();
 }
 
+/// Unless they are kept already.
 void StoreBlocks::keep_values(Block& block, const ChainUpdate& update, const Values& values) {
+  const auto sequence = static_cast<uint64_t>(update.sequence);
+  if (!block.kept.empty() && block.kept.back().header.sequence >= sequence) return;
   const auto bytes = std::as_bytes(std::span(values.gradient, update.end - update.begin));
   std::shared_ptr<const std::byte> copy = block.successor ? block.successor->keep(bytes) : nullptr;
   const SharedFrame& frame =
       block.kept.emplace_back(SharedFrame{.header = {.kind = FrameKind::update,
-                                                     .sequence = static_cast<uint64_t>(update.sequence),
+                                                     .sequence = sequence,
                                                      .begin = update.begin,
                                                      .end = update.end,
                                                      .round = values.round,

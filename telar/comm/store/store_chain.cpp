@@ -93,10 +93,11 @@ void ChainedBlock::refuse_waiting() {
 void ChainedBlock::apply(const ChainUpdate& update) {
   sequence_ = update.sequence;
   works_[{update.begin, update.end}].add(update.work);
+  if (!is_tail()) {
+    pending_.push_back(update);
+    if (sending_) send(chain_.servers[place() + 1], update);  // first, so that both compute at the same time
+  }
   actions_.emplace_back(Apply{update});
-  if (is_tail()) return;
-  pending_.push_back(update);
-  if (sending_) send(chain_.servers[place() + 1], update);
 }
 
 /// This server and all behind it have the updates up to `sequence`.
