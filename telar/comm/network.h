@@ -23,7 +23,7 @@ struct Security {
 /// version with a message that names both; the server logs it, and the client ends with it. Version 1 had no
 /// greeting (greeting.h), so its processes are refused before they name their version: then only the newer
 /// side's message names both versions (no_greeting_reason, error_of).
-inline constexpr int kProtocolVersion = 14;
+inline constexpr int kProtocolVersion = 15;
 /// The last version whose processes do not greet.
 inline constexpr int kLastVersionWithoutGreeting = 1;
 

@@ -1,6 +1,7 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <random>
 #include <thread>
 
 #include "relay.h"
@@ -378,6 +379,34 @@ TEST_F(StoreCopies, UpdatesDoNotTravelBetweenServersThatShareMemory) {
   std::vector<float> floats(kCopiedFloats);
   worker.read("", floats);
   for (size_t i = 0; i < kCopiedFloats; ++i) ASSERT_EQ(floats[i], 8 * value(i)) << i;
+}
+
+// Those of a few floats travel with their frames, the others in shared memory.
+TEST_F(StoreCopies, UpdatesOfAllSizesArriveInOrder) {
+  begin();
+  StoreClient& worker = client(0, 1);
+  fill(worker, -1);
+  std::vector<float> expected(kCopiedFloats);
+  std::mt19937 draw(7);
+  for (int64_t work = 1; work <= 600;) {
+    for (int i = 0; i < 12; ++i, ++work) {
+      StoreExchange exchange = whole(worker);
+      const size_t floats = draw() % 3 == 0 ? kRangeFloats * (1 + draw() % 100) : kBlockFloats / 4;
+      exchange.begin = draw() % 2 * kBlockFloats;
+      exchange.end = exchange.begin + floats;
+      exchange.pull = false;
+      exchange.work = work;
+      worker.start(exchange);
+      for (size_t at = exchange.begin; at < exchange.end; ++at) ++expected[at];
+    }
+    EXPECT_TRUE(worker.finish().finite);
+  }
+  EXPECT_EQ(count("is not followed"), 0);
+  EXPECT_FALSE(test::says(log_.all(), "is not followed"));
+  kill(0);
+  std::vector<float> floats(kCopiedFloats);
+  worker.read("", floats);
+  EXPECT_EQ(floats, expected);
 }
 
 TEST_F(StoreCopies, AServerThatReturnsIsFilledWhileOthersPush) {

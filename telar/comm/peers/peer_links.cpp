@@ -398,7 +398,7 @@ class PeerLinks final : public ElasticLinks {
   mutable std::mutex places_mutex_;  ///< guards places_, whose number stays, newcomers_ and ends_
   std::vector<Place> places_;        ///< by rank
   std::vector<int> newcomers_;
-  bool ends_ = false;  ///< this process says its last words
+  bool ends_ = false;         ///< this process says its last words
   mutable std::mutex mutex_;  ///< guards resting_
   mutable std::condition_variable news_;
   mutable int resting_ = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "telar/comm/store/random_id.h"
 #include "telar/core/error.h"
@@ -20,14 +21,17 @@ constexpr size_t kLeast = size_t{4} << 10;
 
 ChainMemory::ChainMemory(Key /*key*/, const MemoryRegion& region)
     : region_(region), taken_(region.bytes / kUnit, false) {
-  taken_.front() = true;
+  std::fill_n(taken_.begin(), control_units(), true);
 }
 
+size_t ChainMemory::control_units() { return (sizeof(Control) + kUnit - 1) / kUnit; }
+
 std::shared_ptr<ChainMemory> ChainMemory::make(size_t bytes) {
-  const MemoryRegion region = MemoryRegion::create((bytes / kUnit + 2) * kUnit);
+  const MemoryRegion region = MemoryRegion::create((bytes / kUnit + 1 + control_units()) * kUnit);
   if (region.mapped == nullptr) return nullptr;
   auto made = std::make_shared<ChainMemory>(Key{}, region);
-  made->proof() = random_id();
+  if (!region.allocate(sizeof(Control))) return nullptr;
+  ::new (region.mapped) Control{.proof = random_id(), .updates = {}, .helds = {}};
   return made;
 }
 
@@ -35,16 +39,16 @@ std::shared_ptr<ChainMemory> ChainMemory::open(const std::string& where) {
   const auto numbers = numbers_in<4>(where);
   if (!numbers) return nullptr;
   const auto& [process, descriptor, bytes, proof] = *numbers;
-  if (bytes < kUnit) return nullptr;
+  if (bytes < control_units() * kUnit) return nullptr;
   const MemoryRegion region = MemoryRegion::open(process, descriptor, bytes);
   if (region.mapped == nullptr) return nullptr;
   auto opened = std::make_shared<ChainMemory>(Key{}, region);
   // The pages of another host, or of another process with this number, have another proof.
-  return opened->proof() == proof && region.allocate() ? opened : nullptr;
+  return opened->control().proof == proof && region.allocate() ? opened : nullptr;
 }
 
 std::string ChainMemory::where() const {
-  return fmt::format("{}:{}:{}:{}", getpid(), region_.descriptor, region_.bytes, proof());
+  return fmt::format("{}:{}:{}:{}", getpid(), region_.descriptor, region_.bytes, control().proof);
 }
 
 std::shared_ptr<const std::byte> ChainMemory::keep(std::span<const std::byte> values) {

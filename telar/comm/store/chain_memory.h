@@ -10,15 +10,25 @@
 #include <vector>
 
 #include "telar/comm/store/memory_region.h"
+#include "telar/comm/store/memory_ring.h"
+#include "telar/comm/store/store_frame.h"
 
 // Only for sources in telar/comm/store.
 
 namespace telar {
 
-/// Memory that two neighbours of a chain on one host share for the values of updates. The successor makes it
-/// anew for each connection and reads it, and the predecessor writes it: frames then say only where the
-/// values are. Values stay until all servers behind have them, so nobody writes what is still to be read. A
-/// server that was given up writes memory that nobody reads any more. Thread-safe.
+/// A frame of which only the head travels.
+struct ChainEntry {
+  uint64_t place = 0;  ///< among all frames of its way, from 1 on
+  FrameHeader header;
+};
+
+/// Memory that two neighbours of a chain on one host share for the values of updates, and for the frames that
+/// say where these are, and that all have them: a frame on the stream wakes several threads. The successor
+/// makes it anew for each connection and reads the values, and the predecessor writes them. Values stay until
+/// all servers behind have them, so nobody writes what is still to be read. A server that was given up writes
+/// memory that nobody reads any more. keep(), offset_of() and values() are thread-safe; a ring has one writer
+/// and one reader at a time.
 class ChainMemory : public std::enable_shared_from_this<ChainMemory> {
  public:
   /// For the successor. Null if the system has no such memory.
@@ -37,6 +47,10 @@ class ChainMemory : public std::enable_shared_from_this<ChainMemory> {
 
   std::string where() const;
 
+  using Ring = MemoryRing<ChainEntry, 1024>;
+  Ring& updates() const { return control().updates; }  ///< to the successor
+  Ring& helds() const { return control().helds; }      ///< to the predecessor
+
   // For the predecessor.
   /// A copy of the values. Null if there is no room, or they are too few to be worth it.
   std::shared_ptr<const std::byte> keep(std::span<const std::byte> values);
@@ -48,10 +62,17 @@ class ChainMemory : public std::enable_shared_from_this<ChainMemory> {
   std::span<const std::byte> values(uint64_t offset, size_t bytes) const;
 
  private:
-  uint64_t& proof() const { return *static_cast<uint64_t*>(region_.mapped); }
+  /// At the beginning of the region.
+  struct Control {
+    uint64_t proof = 0;
+    Ring updates;
+    Ring helds;
+  };
+  Control& control() const { return *static_cast<Control*>(region_.mapped); }
+  static size_t control_units();
   void free(size_t unit, size_t units);
 
-  const MemoryRegion region_;  ///< the first unit has the proof
+  const MemoryRegion region_;
   std::mutex mutex_;
   std::vector<bool> taken_;  ///< units
 };

@@ -43,7 +43,9 @@ MemoryRegion MemoryRegion::open(uint64_t process, uint64_t theirs, size_t bytes)
   return {};
 }
 
-bool MemoryRegion::allocate() const { return posix_fallocate(descriptor, 0, static_cast<off_t>(bytes)) == 0; }
+bool MemoryRegion::allocate(size_t first) const {
+  return posix_fallocate(descriptor, 0, static_cast<off_t>(first)) == 0;
+}
 
 void MemoryRegion::release() const {
   if (mapped == nullptr) return;

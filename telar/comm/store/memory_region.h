@@ -23,7 +23,8 @@ struct MemoryRegion {
   /// None if the descriptor `theirs` of that process is not such memory of this size.
   static MemoryRegion open(uint64_t process, uint64_t theirs, size_t bytes);
   /// Returns false if the system has no memory for that.
-  bool allocate() const;
+  bool allocate() const { return allocate(bytes); }
+  bool allocate(size_t first) const;
   void release() const;
 };
 

@@ -1,5 +1,6 @@
 #include "telar/comm/store/store_chain_link.h"
 
+#include <exception>
 #include <utility>
 
 #include "telar/comm/frame_service.h"
@@ -16,29 +17,131 @@ using ClientStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer
 
 constexpr std::chrono::milliseconds kPause{50};
 
-/// Gives what arrives to the blocks, until the stream ends. `memory`: where the other side keeps values.
-template <typename Stream>
-void receive(Stream& stream, StoreBlocks& blocks, int64_t generation,
-             const std::shared_ptr<ChainQueue>& queue, const ChainMemory* memory) {
-  Buffer scratch;  // for values that come in several pieces
-  grpc::ByteBuffer message;
-  while (stream.Read(&message)) {
-    ReceivedFrame received(message);
-    const FrameHeader& header = received.frame.header;
-    if ((header.flags & kShared) != 0) {
-      if (memory == nullptr) throw user_error("values in shared memory, of which there is none");
-      received.frame.payload = FramePayload({memory->values(static_cast<uint64_t>(header.version),
-                                                            (header.end - header.begin) * sizeof(float))});
-    } else if (header.kind == FrameKind::update && scratch.size() == 0) {
-      scratch = Buffer(kBlockFloats * sizeof(float));
+constexpr std::chrono::milliseconds kTick{50};
+
+/// What a neighbour sends, as it arrives on the stream and in the memory that the two share.
+class Arrivals {
+ public:
+  /// `memory` may be null. `cancel` ends the stream.
+  Arrivals(StoreBlocks& blocks, int64_t generation, std::shared_ptr<ChainQueue> queue,
+           std::shared_ptr<ChainMemory> memory, ChainQueue::Side neighbour, std::function<void()> cancel)
+      : blocks_(blocks),
+        generation_(generation),
+        queue_(std::move(queue)),
+        memory_(std::move(memory)),
+        in_order_(neighbour == ChainQueue::Side::predecessor),
+        cancel_(std::move(cancel)) {}
+
+  /// Until the stream ends. Throws Error for what the neighbour cannot have sent.
+  template <typename Stream>
+  void receive(Stream& stream) {
+    std::jthread entries;
+    if (memory_) entries = std::jthread([this] { take_entries(); });
+    struct End {
+      Arrivals& arrivals;
+      ~End() { arrivals.end(); }
+    } const end{*this};
+    Buffer scratch;  // for values that come in several pieces
+    grpc::ByteBuffer message;
+    while (stream.Read(&message)) {
+      ReceivedFrame received(message);
+      const FrameHeader& header = received.frame.header;
+      if (header.kind == FrameKind::update && scratch.size() == 0)
+        scratch = Buffer(kBlockFloats * sizeof(float));
+      const StoreAccount::Entry in_hand(blocks_.account(), received.bytes);
+      // A hello of a connection that has ended would take the place of the next one's.
+      if (header.kind == FrameKind::hello && !queue_->wait_for_room()) return;
+      if (!take(received.frame, static_cast<uint64_t>(header.version), scratch.as<float>())) break;
+      message.Clear();
     }
-    const StoreAccount::Entry in_hand(blocks.account(), received.bytes);
-    // A hello of a connection that has ended would take the place of the next one's.
-    if (header.kind == FrameKind::hello && !queue->wait_for_room()) return;
-    blocks.receive(received.frame, generation, queue, scratch.as<float>());
-    message.Clear();
+    const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
   }
-}
+
+ private:
+  ChainMemory::Ring& ring() const { return in_order_ ? memory_->updates() : memory_->helds(); }
+
+  void take_entries() {
+    try {
+      while (looks_on(true)) {
+        ChainEntry entry;
+        if (!ring().take([&](const ChainEntry& next) { entry = next; })) {
+          looks_on(false);
+          ring().wait(kTick);
+          continue;
+        }
+        check_frame(entry.header, {});
+        if (entry.header.kind != (in_order_ ? FrameKind::update : FrameKind::held))
+          throw user_error("an entry of kind {} in shared memory", static_cast<int>(entry.header.kind));
+        Frame frame{.header = entry.header, .members = {}, .payload = {}};
+        if (in_order_) {
+          const size_t bytes = (entry.header.end - entry.header.begin) * sizeof(float);
+          frame.payload = FramePayload({memory_->values(static_cast<uint64_t>(entry.header.version), bytes)});
+          queue_->begin_entries();
+        }
+        if (!take(frame, entry.place, {})) return;
+      }
+    } catch (const std::exception&) {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+      cancel_();
+    }
+  }
+
+  /// The predecessor's frames are taken in its order. Returns false if the stream has ended.
+  bool take(const Frame& frame, uint64_t place, std::span<float> scratch) {
+    if (in_order_) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] {
+        const bool none_before = !memory_ || (!looking_ && ring().empty());
+        return ended_ || failure_ || taken_ + 1 >= place || none_before;
+      });
+      if (ended_ || failure_) return false;
+      if (taken_ + 1 != place) throw user_error("frame {} of a neighbour came after frame {}", place, taken_);
+    }
+    blocks_.receive(frame, generation_, queue_, scratch);
+    if (in_order_) {
+      const std::lock_guard lock(mutex_);
+      ++taken_;
+    }
+    changed_.notify_all();
+    return true;
+  }
+
+  /// Whether an entry may have been taken from the ring that is not in taken_ yet. Returns false if the stream
+  /// has ended.
+  bool looks_on(bool looking) {
+    {
+      const std::lock_guard lock(mutex_);
+      looking_ = looking;
+      if (looking) return !ended_;
+    }
+    changed_.notify_all();
+    return true;
+  }
+
+  void end() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    if (memory_) ring().wake();
+  }
+
+  StoreBlocks& blocks_;
+  const int64_t generation_;
+  const std::shared_ptr<ChainQueue> queue_;
+  const std::shared_ptr<ChainMemory> memory_;
+  const bool in_order_;
+  const std::function<void()> cancel_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t taken_ = 0;  ///< frames of the predecessor
+  bool looking_ = false;
+  bool ended_ = false;
+  std::exception_ptr failure_;
+};
 
 }  // namespace
 
@@ -91,11 +194,14 @@ grpc::Status ChainLink::serve(grpc::ClientContext& context) {
   if (memory) context.AddMetadata(kMemoryKey, memory->where());
   const std::unique_ptr<ClientStream> stream = open_frames(channel_, kExchangeMethod, context);
   const auto queue = std::make_shared<ChainQueue>(
-      [&stream](const grpc::ByteBuffer& message) { return stream->Write(message); }, checksums);
+      [&stream](const grpc::ByteBuffer& message) { return stream->Write(message); }, checksums, memory,
+      ChainQueue::Side::successor);
   blocks_.connected(options_.generation, queue);
   std::string damage;
   try {
-    receive(*stream, blocks_, options_.generation, queue, memory.get());
+    Arrivals(blocks_, options_.generation, queue, memory, ChainQueue::Side::predecessor, [&context] {
+      context.TryCancel();
+    }).receive(*stream);
   } catch (const std::exception& error) {
     damage = as_error(error).what();
   }
@@ -105,17 +211,19 @@ grpc::Status ChainLink::serve(grpc::ClientContext& context) {
   return damage.empty() ? status : grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, damage);
 }
 
-void serve_successor(FrameServerStream& stream, StoreBlocks& blocks, int64_t generation,
-                     bool payload_checksums, const std::shared_ptr<ChainMemory>& memory) {
+void serve_successor(grpc::ServerContext& context, FrameServerStream& stream, StoreBlocks& blocks,
+                     int64_t generation, bool payload_checksums, const std::shared_ptr<ChainMemory>& memory) {
   const StoreAccount::Entry shared(blocks.account(), memory ? memory->bytes() : 0);
   const auto queue = std::make_shared<ChainQueue>(
-      [&stream](const grpc::ByteBuffer& message) { return stream.Write(message); }, payload_checksums,
-      memory);
+      [&stream](const grpc::ByteBuffer& message) { return stream.Write(message); }, payload_checksums, memory,
+      ChainQueue::Side::predecessor);
   struct Close {
     ChainQueue& queue;
     ~Close() { queue.close(); }
   } const close{*queue};
-  receive(stream, blocks, generation, queue, nullptr);
+  Arrivals(blocks, generation, queue, memory, ChainQueue::Side::successor, [&context] {
+    context.TryCancel();
+  }).receive(stream);
 }
 
 }  // namespace telar

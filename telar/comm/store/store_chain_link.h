@@ -58,7 +58,7 @@ class ChainLink {
 
 /// The predecessor's side: serves the stream of its successor until it ends or is cancelled. `memory`: what
 /// they share; may be null. Throws Error if the successor sends what it cannot mean.
-void serve_successor(FrameServerStream& stream, StoreBlocks& blocks, int64_t generation,
-                     bool payload_checksums, const std::shared_ptr<ChainMemory>& memory);
+void serve_successor(grpc::ServerContext& context, FrameServerStream& stream, StoreBlocks& blocks,
+                     int64_t generation, bool payload_checksums, const std::shared_ptr<ChainMemory>& memory);
 
 }  // namespace telar

@@ -48,13 +48,11 @@ uint8_t flags_allowed(FrameKind kind) {
     case FrameKind::exchange: return kPush | kPull | kRound;
     case FrameKind::answer: return kPull | kLate | kNotFinite;
     case FrameKind::hello: return kWhole;
-    case FrameKind::update: return kShared;
     default: return 0;
   }
 }
 
 bool carries_floats(const FrameHeader& header) {
-  if ((header.flags & kShared) != 0) return false;
   switch (header.kind) {
     case FrameKind::exchange: return (header.flags & kPush) != 0;
     case FrameKind::answer: return (header.flags & kPull) != 0;

@@ -37,14 +37,13 @@ enum FrameFlag : uint8_t {
   kLate = 8,
   kNotFinite = 16,
   kPlainPayload = 32,  ///< in any frame: the checksum does not cover the payload
-  kWhole = 64,         ///< ChainHello::whole
-  kShared = 128,       ///< update: the floats are in ChainMemory, at the offset `version`
+  kWhole = 64          ///< ChainHello::whole
 };
 
 /// The head of a frame, little-endian. It is followed by the ids of the round's members (4 bytes each) and
 /// the payload: the floats of the range (exchange with kPush, write, answer with kPull, fill, update),
-/// perhaps encoded (exchange) or elsewhere (kShared), a protobuf message (welcome), or the state of a block
-/// (filled: encode_block_state()).
+/// perhaps encoded (exchange), a protobuf message (welcome), or the state of a block (filled:
+/// encode_block_state()).
 struct FrameHeader {
   FrameKind kind = FrameKind::exchange;
   uint8_t flags = 0;
@@ -61,7 +60,8 @@ struct FrameHeader {
   float learning_rate = 0;
   float samples = 0;
   int64_t version = 0;    ///< exchange: pulled, -1: never; answer: current; write: that of the values;
-                          ///< hello: ChainHello::held; update: 0, or where the floats are
+                          ///< hello: ChainHello::held; fill, filled, update: ChainEntry::place, or, in
+                          ///< one, where the floats are in ChainMemory
   double number = 0;      ///< answer: the staleness; exchange with kPush, update: StoreExchange::work
   uint64_t checksum = 0;  ///< frame_checksum(); not used in shared memory
 };

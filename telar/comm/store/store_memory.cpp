@@ -1,9 +1,7 @@
 #include "telar/comm/store/store_memory.h"
 
 #include <fmt/format.h>
-#include <linux/futex.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,44 +11,13 @@
 #include <new>
 #include <utility>
 
+#include "telar/comm/store/memory_ring.h"
 #include "telar/comm/store/random_id.h"
 #include "telar/core/buffer.h"
 #include "telar/core/error.h"
 
 namespace telar {
 namespace {
-
-constexpr uint32_t kRing = StoreMemory::kMostRequests;
-/// Polls before sleeping: only some microseconds, because the other side may need this core.
-constexpr int kLooks = 200;
-
-/// The number of entries written to a ring, and whether the reader sleeps until there are more.
-struct alignas(64) Written {
-  std::atomic<uint32_t> count;
-  std::atomic<uint32_t> sleeping;
-
-  void publish(uint32_t next) {
-    count.store(next);
-    if (sleeping.exchange(0) != 0) syscall(SYS_futex, &count, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-  }
-  void wait_beyond(uint32_t seen, std::chrono::milliseconds longest) {
-    for (int i = 0; i < kLooks; ++i) {
-      if (count.load(std::memory_order_acquire) != seen) return;
-      __builtin_ia32_pause();
-    }
-    sleeping.store(1);
-    if (count.load() != seen) return;
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(longest);
-    const timespec time{.tv_sec = seconds.count(),
-                        .tv_nsec = std::chrono::nanoseconds(longest - seconds).count()};
-    syscall(SYS_futex, &count, FUTEX_WAIT, seen, &time, nullptr, 0);
-  }
-};
-static_assert(std::atomic<uint32_t>::is_always_lock_free);
-
-struct alignas(64) Read {
-  std::atomic<uint32_t> count;
-};
 
 struct RequestEntry {
   FrameHeader header;
@@ -62,12 +29,8 @@ struct RequestEntry {
 struct StoreMemory::Control {
   uint64_t proof = 0;
   alignas(64) std::atomic<uint32_t> begun{0};
-  Written requests_written{};
-  Read requests_read{};
-  Written answers_written{};
-  Read answers_read{};
-  std::array<RequestEntry, kRing> requests;
-  std::array<FrameHeader, kRing> answers;
+  MemoryRing<RequestEntry, kMostRequests> requests;
+  MemoryRing<FrameHeader, kMostRequests> answers;
   static constexpr size_t bytes() { return align_up(sizeof(Control)); }
 };
 
@@ -140,10 +103,8 @@ std::span<float> StoreMemory::incoming() const {
 
 void StoreMemory::begin() {
   control().begun = 0;
-  control().requests_written.count = 0;
-  control().requests_read.count = 0;
-  control().answers_written.count = 0;
-  control().answers_read.count = 0;
+  control().requests.clear();
+  control().answers.clear();
   control().begun = 1;
 }
 
@@ -151,43 +112,33 @@ bool StoreMemory::begun() const { return control().begun.load() == 1; }
 void StoreMemory::prepare() { control().begun = 0; }
 
 void StoreMemory::put_request(const FrameHeader& header, std::span<const uint32_t> members) {
-  const uint32_t next = control().requests_written.count.load(std::memory_order_relaxed);
-  RequestEntry& entry = control().requests[next % kRing];
-  entry.header = header;
-  std::ranges::copy(members, entry.members.begin());
-  control().requests_written.publish(next + 1);
+  control().requests.put([&](RequestEntry& entry) {
+    entry.header = header;
+    std::ranges::copy(members, entry.members.begin());
+  });
 }
 
 std::optional<StoreMemory::Request> StoreMemory::take_request() {
-  const uint32_t next = control().requests_read.count.load(std::memory_order_relaxed);
-  if (control().requests_written.count.load(std::memory_order_acquire) == next) return std::nullopt;
-  const RequestEntry& entry = control().requests[next % kRing];
-  Request request{.header = entry.header};
-  if (request.header.members > kMostRoundMembers) throw user_error("a damaged request: too many members");
-  request.members.assign(entry.members.begin(), entry.members.begin() + request.header.members);
-  control().requests_read.count.store(next + 1, std::memory_order_release);
-  return request;
+  Request request;
+  const bool taken = control().requests.take([&](const RequestEntry& entry) {
+    request.header = entry.header;
+    if (request.header.members > kMostRoundMembers) throw user_error("a damaged request: too many members");
+    request.members.assign(entry.members.begin(), entry.members.begin() + request.header.members);
+  });
+  return taken ? std::optional(std::move(request)) : std::nullopt;
 }
 
 void StoreMemory::put_answer(const FrameHeader& header) {
-  const uint32_t next = control().answers_written.count.load(std::memory_order_relaxed);
-  control().answers[next % kRing] = header;
-  control().answers_written.publish(next + 1);
+  control().answers.put([&](FrameHeader& entry) { entry = header; });
 }
 
 std::optional<FrameHeader> StoreMemory::take_answer() {
-  const uint32_t next = control().answers_read.count.load(std::memory_order_relaxed);
-  if (control().answers_written.count.load(std::memory_order_acquire) == next) return std::nullopt;
-  const FrameHeader header = control().answers[next % kRing];
-  control().answers_read.count.store(next + 1, std::memory_order_release);
-  return header;
+  FrameHeader header;
+  const bool taken = control().answers.take([&](const FrameHeader& entry) { header = entry; });
+  return taken ? std::optional(header) : std::nullopt;
 }
 
-void StoreMemory::wait_for_request(std::chrono::milliseconds longest) {
-  control().requests_written.wait_beyond(control().requests_read.count, longest);
-}
-void StoreMemory::wait_for_answer(std::chrono::milliseconds longest) {
-  control().answers_written.wait_beyond(control().answers_read.count, longest);
-}
+void StoreMemory::wait_for_request(std::chrono::milliseconds longest) { control().requests.wait(longest); }
+void StoreMemory::wait_for_answer(std::chrono::milliseconds longest) { control().answers.wait(longest); }
 
 }  // namespace telar

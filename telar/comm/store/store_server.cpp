@@ -350,7 +350,8 @@ class StoreServer::Impl final : public store::ParameterStore::Service {
     const auto admitted = shard.admit_successor(generation, number(kSuccessorKey), context);
     if (!admitted) return {grpc::StatusCode::UNAVAILABLE, "it has not heard of this chain yet"};
     const std::string where = text_of(context, kMemoryKey);
-    telar::serve_successor(stream, shard.held().blocks(), generation, text_of(context, kChecksumsKey) != "0",
+    telar::serve_successor(context, stream, shard.held().blocks(), generation,
+                           text_of(context, kChecksumsKey) != "0",
                            options_.shared_memory ? ChainMemory::open(where) : nullptr);
     return grpc::Status::OK;
   }
