@@ -55,6 +55,9 @@ std::string text_of(const grpc::ServerContext& context, const char* key) {
   return {found->second.data(), found->second.size()};
 }
 
+/// Who has come is not needed any more.
+class RunOver : public std::exception {};
+
 // ---- the links ----
 
 class PeerSend final : public Transfer {
@@ -244,6 +247,7 @@ class PeerLinks final : public ElasticLinks {
     for (int other = 0; other < size(); ++other) {
       const std::shared_ptr<PeerStream> one = stream(other);
       while (one != nullptr && !is_absent(other) && !one->wait_until_connected(PeerClock::now() + kTick)) {
+        if (over_) throw RunOver();
         if (const std::string why = one->lost(); !why.empty()) throw run_error("{}", why);
         if (PeerClock::now() > end)
           throw run_error(
@@ -299,7 +303,7 @@ class PeerLinks final : public ElasticLinks {
       std::this_thread::sleep_for(kTick / 10);
       lock.lock();
     }
-    if (ends_) return nullptr;  // nobody would say goodbye to it
+    if (ends_) return nullptr;
     place.newcomer = true;
     place.promised = {};  // from here on its connection shows whether it is alive
     place.member.set_name(newcomer);
@@ -315,6 +319,11 @@ class PeerLinks final : public ElasticLinks {
     return next;
   }
 
+  bool ends() const {
+    const std::lock_guard lock(places_mutex_);
+    return ends_;
+  }
+
   /// A connection that another process has made; until it ends.
   grpc::Status accept(grpc::ServerContext& context, FrameServerStream& stream) {
     const std::string text = text_of(context, kRankKey);
@@ -323,9 +332,9 @@ class PeerLinks final : public ElasticLinks {
     if (!same_secret(text_of(context, kGroupKey), group_))
       return {grpc::StatusCode::PERMISSION_DENIED, "it belongs to another group of processes"};
     const std::shared_ptr<PeerStream> peer = stream_for(context, rank);
+    if (peer == nullptr && ends()) return {grpc::StatusCode::ABORTED, "the run is over"};
     if (peer == nullptr)
-      return {grpc::StatusCode::PERMISSION_DENIED,
-              "a process of this rank is connected already, or the run ends"};
+      return {grpc::StatusCode::PERMISSION_DENIED, "a process of this rank is connected already"};
     PeerFrame frame{.kind = PeerFrame::Kind::welcome};
     seal(frame, {});
     const grpc::Slice slice(&frame, sizeof frame);
@@ -346,7 +355,11 @@ class PeerLinks final : public ElasticLinks {
     say_last(last, why);
     for (const auto& stream : streams()) stream->close(2s);
     ending_.request_stop();
-    server_->serve_by({});
+    // A connection may have begun after its stream was closed.
+    server_->serve_no_more([this, until = PeerClock::now() + kFarewell] {
+      for (const auto& stream : streams())
+        if (PeerClock::now() > until) stream->close(0s);
+    });
     threads_.clear();
   }
 
@@ -382,6 +395,7 @@ class PeerLinks final : public ElasticLinks {
       if (stream->Read(&welcome)) peer->serve(*stream, *stream, [&context] { context.TryCancel(); });
       stream->WritesDone();
       const grpc::Status status = stream->Finish();
+      if (status.error_code() == grpc::StatusCode::ABORTED && other == leader_) over_ = true;
       if (!status.ok())
         peer->lose(error_of(status, fmt::format("the process of {} at {}", name(other), address)).what());
     } catch (const Error& error) {
@@ -403,6 +417,7 @@ class PeerLinks final : public ElasticLinks {
   mutable std::condition_variable news_;
   mutable int resting_ = 0;
   std::atomic<bool> lost_{false};
+  std::atomic<bool> over_{false};  ///< the one that leads says so
   std::stop_source ending_;
   std::vector<std::jthread> threads_;
 };
@@ -516,6 +531,8 @@ std::optional<JoinedPeers> join_peers(const std::string& address, int processes,
       try {
         return JoinedPeers{std::make_unique<PeerLinks>(introduction, std::move(server), options, nullptr),
                            std::move(description)};
+      } catch (const RunOver&) {
+        return JoinedPeers{};
       } catch (const Error&) {  // while it took a place, one more was lost
         if (!introduction.takes_place() || PeerClock::now() > end) throw;
       }

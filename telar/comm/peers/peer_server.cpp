@@ -112,10 +112,20 @@ void PeerServer::introduce_all(const std::string& description) {
 }
 
 void PeerServer::serve_by(FrameService::Serve serve) {
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   serve_ = std::move(serve);
   changed_.notify_all();
-  if (!serve_) changed_.wait(lock, [&] { return serving_ == 0; });
+}
+
+void PeerServer::serve_no_more(const std::function<void()>& meanwhile) {
+  serve_by({});
+  std::unique_lock lock(mutex_);
+  while (serving_ > 0) {
+    changed_.wait_for(lock, kLook);
+    lock.unlock();
+    meanwhile();
+    lock.lock();
+  }
 }
 
 grpc::Status PeerServer::Join(grpc::ServerContext* context, const peers::Arrival* arrival,
@@ -131,6 +141,10 @@ grpc::Status PeerServer::Join(grpc::ServerContext* context, const peers::Arrival
   std::unique_lock lock(mutex_);
   if (place_ && arrival->purpose() == options_.purpose && arrival->processes() == 0)
     return take_place(*context, one, reply, lock);
+  if (admitted_ && !place_) {
+    reply->set_over(true);
+    return grpc::Status::OK;
+  }
   if (processes_ == 0) return {grpc::StatusCode::UNAVAILABLE, "it leads no group of processes"};
   if (introduced_ || static_cast<int>(arrived_.size()) + 1 >= processes_)
     return {grpc::StatusCode::FAILED_PRECONDITION,
@@ -168,6 +182,7 @@ grpc::Status PeerServer::Join(grpc::ServerContext* context, const peers::Arrival
 void PeerServer::admit(Place place) {
   const std::lock_guard lock(mutex_);
   place_ = std::move(place);
+  admitted_ |= place_ != nullptr;
   changed_.notify_all();
 }
 

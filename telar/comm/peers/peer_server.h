@@ -41,12 +41,13 @@ class PeerServer final : public peers::Meeting::Service {
 
   /// Gives the next place of a group that has begun: what its new process is told; empty: none is free.
   using Place = std::function<std::optional<peers::Introduction>(const peers::Introduced&)>;
-  /// From now on a process that comes waits for a place. An empty one ends that.
+  /// From now on a process that comes waits for a place. An empty one ends that: the run is over.
   void admit(Place place);
 
-  /// From now on `serve` is called for each connection, on a thread of its own, until it returns. An empty
-  /// one waits until all have returned.
+  /// From now on `serve` is called for each connection, on a thread of its own, until it returns.
   void serve_by(FrameService::Serve serve);
+  /// Waits until all connections have ended, and calls `meanwhile` again and again.
+  void serve_no_more(const std::function<void()>& meanwhile);
 
  private:
   grpc::Status Join(grpc::ServerContext* context, const peers::Arrival* arrival,
@@ -69,6 +70,7 @@ class PeerServer final : public peers::Meeting::Service {
   bool introduced_ = false;
   bool over_ = false;
   Place place_;
+  bool admitted_ = false;  ///< there was a place_
   FrameService::Serve serve_;
   int serving_ = 0;
   std::unique_ptr<SecureServer> server_;

@@ -469,8 +469,11 @@ void StoreBlocks::chain_as(StoreServerId own) {
 }
 
 void StoreBlocks::configure(const StoreChain& chain) {
+  // Until no block writes there any more, the neighbour may still read what it shares with this server.
+  std::vector<SharedFrame> unread;
   for (const auto& block : blocks_) {
     const std::lock_guard lock(block->mutex);
+    unread.insert(unread.end(), block->kept.begin(), block->kept.end());
     if (chain.generation > block->chain->chain().generation) {
       block->predecessor = block->successor = nullptr;
       block->arriving = {};
@@ -543,6 +546,8 @@ void StoreBlocks::receive(const Frame& frame, int64_t generation, const std::sha
       break;
     case FrameKind::fill: return take_fill(block, frame);
     case FrameKind::filled: {
+      if (block.chain->awaits_copy() && block.arriving.floats.size() == 0)
+        throw user_error("the end of a copy of floats {} to {} without a copy", header.begin, header.end);
       StoreBlockState state = decode_block_state(frame.payload);
       if (!segments_fit(header.begin / kBlockFloats, state.segments))
         throw user_error("the segments of floats {} to {} are wrong", header.begin, header.end);
@@ -575,8 +580,6 @@ void StoreBlocks::take_fill(Block& block, const Frame& frame) {
 /// What has arrived takes the place of what the block has.
 void StoreBlocks::install(Block& block) {
   const size_t count = block.to - block.from;
-  if (block.arriving.floats.size() == 0)
-    throw user_error("the end of a copy of floats {} to {} without a copy", block.from, block.to);
   for (size_t arena = 0; arena < arenas_.size(); ++arena)
     std::ranges::copy(block.arriving.floats.as<float>().subspan(arena * count, count),
                       arena_floats(arena).begin() + static_cast<ptrdiff_t>(block.from));
@@ -641,6 +644,7 @@ void StoreBlocks::drop_sums(Block& block) {
 void StoreBlocks::keep_values(Block& block, const ChainUpdate& update, const Values& values) {
   const auto sequence = static_cast<uint64_t>(update.sequence);
   if (!block.kept.empty() && block.kept.back().header.sequence >= sequence) return;
+  if (values.gradient == nullptr) throw run_error("update {} of a block is not kept any more", sequence);
   const auto bytes = std::as_bytes(std::span(values.gradient, update.end - update.begin));
   std::shared_ptr<const std::byte> copy = block.successor ? block.successor->keep(bytes) : nullptr;
   const SharedFrame& frame =

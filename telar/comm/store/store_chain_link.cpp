@@ -1,5 +1,6 @@
 #include "telar/comm/store/store_chain_link.h"
 
+#include <array>
 #include <exception>
 #include <utility>
 
@@ -51,7 +52,8 @@ class Arrivals {
       const StoreAccount::Entry in_hand(blocks_.account(), received.bytes);
       // A hello of a connection that has ended would take the place of the next one's.
       if (header.kind == FrameKind::hello && !queue_->wait_for_room()) return;
-      if (!take(received.frame, static_cast<uint64_t>(header.version), scratch.as<float>())) break;
+      const auto place = static_cast<uint64_t>(header.version);
+      if (!take(received.frame, place, scratch.as<float>(), Way::on_stream)) break;
       message.Clear();
     }
     const std::lock_guard lock(mutex_);
@@ -59,6 +61,8 @@ class Arrivals {
   }
 
  private:
+  enum Way : uint8_t { on_stream, in_memory };
+
   ChainMemory::Ring& ring() const { return in_order_ ? memory_->updates() : memory_->helds(); }
 
   void take_entries() {
@@ -79,23 +83,31 @@ class Arrivals {
           frame.payload = FramePayload({memory_->values(static_cast<uint64_t>(entry.header.version), bytes)});
           queue_->begin_entries();
         }
-        if (!take(frame, entry.place, {})) return;
+        if (!take(frame, entry.place, {}, Way::in_memory)) return;
       }
     } catch (const std::exception&) {
-      const std::lock_guard lock(mutex_);
-      failure_ = std::current_exception();
+      {
+        const std::lock_guard lock(mutex_);
+        failure_ = std::current_exception();
+      }
+      changed_.notify_all();
       cancel_();
     }
   }
 
   /// The predecessor's frames are taken in its order. Returns false if the stream has ended.
-  bool take(const Frame& frame, uint64_t place, std::span<float> scratch) {
+  bool take(const Frame& frame, uint64_t place, std::span<float> scratch, Way way) {
     if (in_order_) {
       std::unique_lock lock(mutex_);
+      const Way other = way == Way::on_stream ? Way::in_memory : Way::on_stream;
+      awaits_[way] = place;
+      changed_.notify_all();
+      // What is before it comes the other way, unless that has gone on to something later.
       changed_.wait(lock, [&] {
-        const bool none_before = !memory_ || (!looking_ && ring().empty());
-        return ended_ || failure_ || taken_ + 1 >= place || none_before;
+        return ended_ || failure_ || taken_ + 1 >= place || awaits_[other] > place ||
+               (way == Way::on_stream && (!memory_ || (!looking_ && ring().empty())));
       });
+      awaits_[way] = 0;
       if (ended_ || failure_) return false;
       if (taken_ + 1 != place) throw user_error("frame {} of a neighbour came after frame {}", place, taken_);
     }
@@ -137,7 +149,8 @@ class Arrivals {
   const std::function<void()> cancel_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint64_t taken_ = 0;  ///< frames of the predecessor
+  uint64_t taken_ = 0;                   ///< frames of the predecessor
+  std::array<uint64_t, 2> awaits_ = {};  ///< of each way, the place for which it waits; 0: it does not
   bool looking_ = false;
   bool ended_ = false;
   std::exception_ptr failure_;
