@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -50,6 +51,7 @@ struct LaunchArguments {
   int restarts = -1;
   int nodes = 0;
   std::string partition;
+  std::string array;
   std::string address;
   std::string python;
   int cpus = -1;
@@ -70,6 +72,22 @@ std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
   return words;
+}
+
+/// The arguments of a task of an array: its number is in place of {task}.
+LaunchArguments of_task(LaunchArguments arguments, const std::string& number) {
+  const std::string task = "{task}";
+  std::vector<std::string*> texts = {&arguments.output, &arguments.summary};
+  for (std::string& text : arguments.overrides) texts.push_back(&text);
+  for (std::string* text : texts)
+    for (size_t at = 0; (at = text->find(task, at)) != std::string::npos; at += number.size()) {
+      if (number.empty())
+        throw user_error(
+            "{}: {} is the number of a task of an array of Slurm; say with --array which there are, as in --array 0-3",
+            *text, task);
+      text->replace(at, task.size(), number);
+    }
+  return arguments;
 }
 
 /// The job; what the command line says of its engine comes before what the job says.
@@ -121,6 +139,8 @@ Job job_of(const LaunchArguments& arguments) {
   if (arguments.nodes > 0) run.nodes = arguments.nodes;
   if (!arguments.partition.empty() && run.nodes == 0)
     throw user_error("--partition requires --nodes, or run.nodes in the job");
+  if (!arguments.array.empty() && (run.on != "slurm" || run.nodes == 0))
+    throw user_error("--array is for --on slurm, and requires --nodes, or run.nodes in the job");
   return job;
 }
 
@@ -274,7 +294,7 @@ class LaunchedRun {
   const std::string& folder() {
     std::string& folder = job_.output.folder;
     if (folder.empty() && arguments_.resume) folder = RunFolder::find(job_).value_or("").string();
-    const std::string id = slurm_variable(job_.run, "SLURM_JOB_ID");
+    const std::string id = job_.run.on == "slurm" ? slurm_job() : "";
     if (folder.empty() && !id.empty()) folder = fmt::format("runs/{}-{}", job_.name, id);
     if (folder.empty()) folder = claimed_ = claim_run_folder(job_.name).string();
     return folder;
@@ -300,6 +320,26 @@ class LaunchedRun {
   std::string program_;
   std::string requeued_;
 };
+
+/// Throws Error (user) unless the tasks of an array can run at the same time. The first number of `array` and
+/// the next stand for all.
+void check_array(const LaunchArguments& arguments) {
+  int64_t first = 0;
+  const std::string& array = arguments.array;
+  if (std::from_chars(array.data(), array.data() + array.size(), first).ec != std::errc())
+    throw user_error("--array is '{}'; it must be a list of numbers, such as 0-3 or 1,5-9%2", array);
+  const LaunchArguments other = of_task(arguments, std::to_string(first + 1));
+  const Job one_job = job_of(of_task(arguments, std::to_string(first)));
+  const Job other_job = job_of(other);
+  const auto require_own = [](const std::string& one, const std::string& another, const char* option) {
+    if (!one.empty() && one == another)
+      throw user_error("--array: all tasks would write to {}; write {{task}} in {}, as in {}-{{task}}", one,
+                       option, one);
+  };
+  require_own(one_job.output.folder, other_job.output.folder, "--output (output.folder)");
+  require_own(one_job.output.storage, other_job.output.storage, "--storage (output.storage)");
+  require_own(of_task(arguments, std::to_string(first)).summary, other.summary, "--summary");
+}
 
 /// The words of this command line, for the same program on a node of Slurm.
 std::vector<std::string> own_command() {
@@ -381,11 +421,21 @@ int render(const LaunchArguments& arguments, const Job& job) {
   return 0;
 }
 
-int launch(const LaunchArguments& arguments) {
+/// Of this process, if it is one of an array; otherwise that of the first one, which is to be submitted.
+std::string task_of(const LaunchArguments& arguments) {
+  const char* task = std::getenv("SLURM_ARRAY_TASK_ID");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  if (task != nullptr) return task;
+  return arguments.array.substr(0, arguments.array.find_first_not_of("0123456789"));
+}
+
+int launch(const LaunchArguments& of_all) {
+  const LaunchArguments arguments = of_task(of_all, task_of(of_all));
   const Job job = job_of(arguments);
   if (job.run.on == "kubernetes") return render(arguments, job);
-  if (job.run.nodes > 0 && slurm_variable(job.run, "SLURM_JOB_ID").empty())
-    become(slurm_submission(own_command(), static_cast<int>(job.run.nodes), job.run.partition));
+  if (job.run.nodes > 0 && slurm_variable(job.run, "SLURM_JOB_ID").empty()) {
+    if (!of_all.array.empty()) check_array(of_all);
+    become(slurm_submission(own_command(), static_cast<int>(job.run.nodes), job.run.partition, of_all.array));
+  }
   if (const std::string nodes = slurm_variable(job.run, "SLURM_JOB_NUM_NODES");
       job.run.nodes > 0 && nodes != std::to_string(job.run.nodes))
     throw user_error(
@@ -452,6 +502,9 @@ void add_launch(Verb& program) {
   verb.option("--nodes", arguments->nodes, "Submits this command to Slurm, as a batch job of so many nodes")
       .between(1, 10'000);
   verb.option("--partition", arguments->partition, "Slurm's partition for it");
+  verb.option(
+      "--array", arguments->array,
+      "Submits it once for each of these numbers, as in 0-3 or 1,5-9%2, which take the place of {task} in --set, --output, --storage and --summary");
   verb.option("--address", arguments->address,
               "The address of Ray's cluster; without it, that of this host (ray)");
   verb.option("--python", arguments->python, "A Python on this host that has Ray (python3)");
@@ -480,6 +533,7 @@ void add_launch(Verb& program) {
       "  telar launch JOB --processes 4\n"
       "  telar launch JOB --on ssh --hosts node1,node2 --certificates certs\n"
       "  telar launch JOB --on slurm --nodes 4 --certificates certs\n"
+      "  telar launch JOB --on slurm --nodes 1 --array 0-3 --set training.seed={task}\n"
       "  telar launch JOB --on ray --certificates certs\n"
       "  telar launch JOB --processes 4 --storage s3://bucket/run\n"
       "  telar launch JOB --on kubernetes --processes 4 --image registry/telar:1 --render manifests\n"

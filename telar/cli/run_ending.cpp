@@ -7,6 +7,7 @@
 #include "telar/data/files.h"
 #include "telar/data/source.h"
 #include "telar/io/atomic_file.h"
+#include "telar/train/shared_task.h"
 
 namespace telar::cli {
 
@@ -87,11 +88,19 @@ void say_ended(const RunSummary& summary, const std::string& file, bool quiet) {
   if (!file.empty()) write_file(file, summary_text(summary));
   if (!quiet) std::cout << ending(summary) << std::flush;
   if (summary.outcome == FitOutcome::stopped && !quiet) {
-    std::cout << "stopped; resume with: telar train " << summary.folder << " --resume" << std::endl;
+    std::cout << (summary.folder.empty()
+                      ? "stopped before the run began; the same command starts it again"
+                      : fmt::format("stopped; resume with: telar train {} --resume", summary.folder))
+              << std::endl;
   }
   // Also with --quiet: the exit code does not tell.
   if (const std::string warning = warning_of(summary); !warning.empty())
     std::cerr << "warning: " << warning << std::endl;
+}
+
+void end_with_newcomers(const RunSummary& summary, ElasticProcesses* elastic) {
+  if (elastic != nullptr && summary.outcome == FitOutcome::finished && !summary.not_stored.empty())
+    elastic->abort(exit_code_of(summary, 0, elastic), summary.not_stored);
 }
 
 }  // namespace telar::cli

@@ -25,7 +25,8 @@ namespace telar::cli {
 
 namespace {
 
-constexpr double kWorkersEnd = 5;  // seconds
+constexpr double kWorkersEnd = 5;         // seconds
+constexpr double kWaitsWithoutNeed = 60;  // for others that may have to hear that the run has ended
 
 /// A process of this host that joins; its errors appear where those of this process do.
 ChildStart worker_process(int64_t rank, const std::string& coordinator, const Security& security,
@@ -76,9 +77,12 @@ class PeerGroup::Impl {
     for (int64_t rank = 1; here && rank < start.workers; ++rank)
       children_.start(worker_process(rank, meeting.address(), security, start.min_workers > 0));
     const auto begin = std::chrono::steady_clock::now();
+    bool asked = false;
     auto links = meeting.wait([&] {
-      if (start.wait > 0 &&
-          std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(start.wait))
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+      const bool asks = start.wait > 0 && !asked && waited.count() > std::min(start.wait, kWaitsWithoutNeed);
+      asked |= asks;
+      if ((asks && start.needs_nobody()) || (start.wait > 0 && waited.count() > start.wait))
         throw run_error(
             "not all of the {} other processes have come within {:g} s (--wait): see why they do not start, or whether they have ended; then start the run again",
             start.workers - 1, start.wait);

@@ -27,6 +27,8 @@ struct PeerStart {
   int64_t min_workers = 0;  ///< strategy.min_workers
   std::string coordinate;   ///< HOST:PORT where the others join; empty: they are started here
   double wait = 0;          ///< seconds, for all others together; 0: for ever
+  std::function<bool()>
+      needs_nobody;  ///< asked once in the wait, after a minute or at its end: whether it ends
   std::function<void(const std::string& address)> listens;  ///< told where they join, HOST:PORT
   Security security;
   std::string description;  ///< for the others (join_peers)

@@ -170,6 +170,7 @@ int train(const Job& job, const TrainArguments& arguments, bool profile, Process
   const int code = exit_code_of(summary, stop.requested() ? stop.signal_number() : 0, processes);
   if (processes != nullptr && processes->rank() > 0) return code;
   say_ended(summary, arguments.summary, quiet);
+  end_with_newcomers(summary, elastic);
   return code;
 }
 
@@ -232,19 +233,28 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
   if (!arguments.summary.empty()) task.summary = std::filesystem::absolute(arguments.summary).string();
   if (profile) task.profile_steps = arguments.profile.steps;
   const StopRequest stop({nullptr, nullptr});
-  return std::make_unique<PeerGroup>(
-      PeerStart{.workers = arguments.workers,
-                .min_workers = job.strategy.min_workers,
-                .coordinate = arguments.coordinate,
-                .wait = arguments.wait,
-                .listens = [&arguments](const std::string& address) { say_address(arguments, address); },
-                .security = security_of(arguments.security),
-                .description = to_json(task),
-                .stop_requested = [&stop] { return stop.requested(); },
-                .say =
-                    [quiet = arguments.quiet](const std::string& text) {
-                      if (!quiet) std::cout << text << std::endl;
-                    }});
+  bool alone = false;
+  try {
+    return std::make_unique<PeerGroup>(
+        PeerStart{.workers = arguments.workers,
+                  .min_workers = job.strategy.min_workers,
+                  .coordinate = arguments.coordinate,
+                  .wait = arguments.wait,
+                  .needs_nobody = [&] { return alone = has_trained(job, arguments.resume); },
+                  .listens = [&arguments](const std::string& address) { say_address(arguments, address); },
+                  .security = security_of(arguments.security),
+                  .description = to_json(task),
+                  .stop_requested = [&stop] { return stop.requested(); },
+                  .say =
+                      [quiet = arguments.quiet](const std::string& text) {
+                        if (!quiet) std::cout << text << std::endl;
+                      }});
+  } catch (const Error&) {
+    if (!alone) throw;
+    if (!arguments.quiet)
+      std::cout << "nobody else has come; the training is over, and needs nobody" << std::endl;
+    return nullptr;
+  }
 }
 
 /// Throws Error (user) if a fold was trained with another job than the first one, as after --resume with a
@@ -347,8 +357,9 @@ void add_train(Verb& program) {
   verb.option(
       "--coordinate", arguments->coordinate,
       "HOST:PORT where processes on other hosts join (telar work); of a strategy with servers, strategy.server_addresses names them");
-  verb.option("--wait", arguments->wait,
-              "Seconds to wait at --coordinate until all processes have joined; without it, for ever")
+  verb.option(
+          "--wait", arguments->wait,
+          "Seconds to wait at --coordinate until all processes have joined; without it, for ever. A run whose training is over already goes on alone after a minute")
       .between(0.0, 1e6);
   verb.option("--own-servers", arguments->own_servers,
               "Parameter servers that were started for this process only (telar launch)")

@@ -111,7 +111,11 @@ int work(const WorkArguments& arguments) {
                 return end.token().stop_requested() && end.signal_number() == 0 ? SIGTERM
                                                                                 : end.signal_number();
               },
-              heir, [&](const RunSummary& summary) { say_ended(summary, task.summary, task.quiet); });
+              heir,
+              [&](const RunSummary& summary) {
+                say_ended(summary, task.summary, task.quiet);
+                end_with_newcomers(summary, elastic);
+              });
         },
         arguments.follow != 0 || arguments.supervised ? OthersFailures::silent : OthersFailures::reported));
   }

@@ -20,9 +20,13 @@ std::unique_ptr<LaunchEngine> ssh_engine(std::vector<LaunchSlot> slots, std::vec
 std::unique_ptr<LaunchEngine> slurm_engine();
 
 /// The command that submits `command` as a batch job of Slurm, which is queued again after SIGTERM and when
-/// another job preempts it. `partition`: empty for the default one.
+/// another job preempts it. `partition`: empty for the default one. `array`: the numbers of the tasks of an
+/// array, as sbatch takes them; empty: it is none.
 std::vector<std::string> slurm_submission(const std::vector<std::string>& command, int nodes,
-                                          const std::string& partition);
+                                          const std::string& partition, const std::string& array);
+
+/// The batch job in which this process runs, JOB or ARRAY_TASK; empty outside of Slurm.
+std::string slurm_job();
 
 /// Lets Slurm queue the batch job of this process again. Returns false if this is no batch job, or one that
 /// may not be queued again, or Slurm does so itself.

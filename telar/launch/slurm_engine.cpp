@@ -135,7 +135,7 @@ class SlurmEngine final : public ChildEngine {
 }  // namespace
 
 std::vector<std::string> slurm_submission(const std::vector<std::string>& command, int nodes,
-                                          const std::string& partition) {
+                                          const std::string& partition, const std::string& array) {
   std::string script = "exec";
   for (const std::string& word : command) script += " " + shell_word(word);
   std::vector<std::string> words = {"sbatch",
@@ -144,16 +144,23 @@ std::vector<std::string> slurm_submission(const std::vector<std::string>& comman
                                     "--open-mode=append",
                                     "--signal=B:TERM@120",
                                     "--job-name=telar",
-                                    "--output=telar-%j.log",
+                                    array.empty() ? "--output=telar-%j.log" : "--output=telar-%A_%a.log",
                                     "--ntasks-per-node=1",
                                     fmt::format("--nodes={}", nodes)};
   if (!partition.empty()) words.push_back("--partition=" + partition);
+  if (!array.empty()) words.push_back("--array=" + array);
   words.insert(words.end(), {"--wrap", script});
   return words;
 }
 
+std::string slurm_job() {
+  const auto array = variable("SLURM_ARRAY_JOB_ID");
+  if (!array) return variable("SLURM_JOB_ID").value_or("");
+  return *array + "_" + variable("SLURM_ARRAY_TASK_ID").value_or("");
+}
+
 bool requeue_slurm_job() {
-  const std::string id = variable("SLURM_JOB_ID").value_or("");
+  const std::string id = slurm_job();
   const std::string job = output_of("scontrol show job " + id + " --oneliner");
   // Slurm does it itself after a preemption.
   if (field(job, "BatchFlag") != "1" || field(job, "Requeue") != "1" || field(job, "JobState") != "RUNNING")

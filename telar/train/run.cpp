@@ -97,7 +97,12 @@ struct RunHome {
   std::string folder;  ///< absolute
   std::string known;   ///< RunFolder::make_known
   std::string task;    ///< what newcomers are told
+  std::string owner;   ///< RunStorage::owner; empty: the job names no storage
 };
+
+/// Why a run does not begin (Run::share_beginning).
+const std::string kFinished = "finished";
+const std::string kStopped = "stopped";
 
 /// A run that begins or goes on in a folder.
 struct BegunRun {
@@ -240,17 +245,22 @@ class Run {
     require_disk_space(session);
     if (!opened_.data.spread) opened_.record = data_record(job_.data, opened_.data);
     const bool again = options_.resume;
-    use_storage(again, [&] {
-      storage_.emplace(job_.output, [this](const std::string& text) { warn(text); });
+    const bool looked = use_storage(again, [&] {
+      storage_.emplace(
+          job_.output, [this](const std::string& text) { warn(text); }, options_.stop_requested);
       storage_->look();
       if (storage_->has_checkpoint()) storage_->require_job(job_, again);
       options_.resume |= storage_->has_checkpoint();
     });
+    if (!looked) return stopped_at_beginning();
     const bool here = again || (options_.resume && !job_.output.folder.empty());
     RunFolder folder = here ? RunFolder::resume(job_) : RunFolder::create(job_);
     try {
-      use_storage(again, [&] { storage_->bring(folder, [this](const std::string& text) { say(text); }); });
-      return lead_and_record(folder, session, trainer);
+      if (use_storage(again,
+                      [&] { storage_->bring(folder, [this](const std::string& text) { say(text); }); }))
+        return lead_and_record(folder, session, trainer);
+      folder.discard_if_new();
+      return stopped_at_beginning();
     } catch (...) {
       if (trainer.state().step == 0) folder.discard_if_new();
       throw;
@@ -258,15 +268,24 @@ class Run {
   }
 
   /// If the job names a storage: what fails there is a mistake of the user, but not when a run is started
-  /// `again`, because that may succeed later.
-  void use_storage(bool again, const std::function<void()>& use) const {
-    if (job_.output.storage.empty()) return;
+  /// `again`, because that may succeed later. False: a stop came first.
+  bool use_storage(bool again, const std::function<void()>& use) const {
     try {
-      use();
+      if (!job_.output.storage.empty()) use();
+      return true;
     } catch (const Error& error) {
+      if (options_.stop_requested && options_.stop_requested()) return false;
       if (again) throw;
       throw user_error("{}", error.what());
     }
+  }
+
+  /// The others wait in share().
+  RunSummary stopped_at_beginning() const {
+    RunSummary summary;
+    summary.outcome = FitOutcome::stopped;
+    share_beginning(kStopped);
+    return summary;
   }
 
   RunSummary lead_and_record(const RunFolder& folder, Session& session, Trainer& trainer) {
@@ -311,7 +330,8 @@ class Run {
       if (const auto taken = take_given_values(job_, opened_.data.spec(), session)) say(taken->notes);
     since_step_ = trainer.state().step;
     const bool finished = resumed && is_finished(folder, job_, trainer.state());
-    if (share(session, trainer, finished, resumed ? resumed->checkpoint : fs::path()))
+    if (!share(session, trainer, finished ? kFinished : "", resumed ? resumed->checkpoint : fs::path())
+             .empty())
       return nothing_to_do(folder, trainer, *resumed);
     const bool is_new = !fs::exists(folder.job());
     if (resumed && !is_recognised(trainer.state())) return stopped_before(folder, resumed);
@@ -520,12 +540,13 @@ class Run {
   /// What all processes except rank 0 do: the same steps, and nothing else.
   RunSummary follow(Session& session, Trainer& trainer) {
     RunSummary summary;
-    summary.nothing_to_do =
-        options_.comes ? replace(session, trainer).changes.over : share(session, trainer, false, {});
-    if (summary.nothing_to_do) {
-      if (!options_.comes) share_ending(summary);
-      return summary;
-    }
+    const std::string end = !options_.comes                          ? share(session, trainer, "", {})
+                            : replace(session, trainer).changes.over ? kFinished
+                                                                     : "";
+    summary.nothing_to_do = end == kFinished;
+    if (summary.nothing_to_do && !options_.comes) share_ending(summary);
+    if (end == kStopped) summary.outcome = FitOutcome::stopped;
+    if (!end.empty()) return summary;
     since_step_ = trainer.state().step;
     CheckpointFollower checkpoints(session, checkpoint_policy(), *options_.processes);
     std::vector<TrainingObserver*> observers = {&last_, &checkpoints};
@@ -560,6 +581,8 @@ class Run {
         throw run_error("the run had just begun");  // rank 0 may not have written its files
       if (!kept_.is_whole()) throw run_error("both processes that had a copy of the whole state are lost");
       folder_ = &taken_over_.emplace(RunFolder::take_over(home_.folder, home_.known, silent));
+      if (!job_.output.storage.empty())  // at once, so that nobody else begins with it before a checkpoint
+        storage_.emplace(job_.output, options_.heir->warn).succeed(home_.owner);
     } catch (const Error& error) {
       const std::string why = fmt::format(
           "rank 0 is lost, and rank {} on {} cannot go on with the run: {}; the last checkpoint is whole; continue from it with --resume, with any number of processes",
@@ -576,8 +599,6 @@ class Run {
     options_.progress = heir.progress;
     heir.leads(options_.elastic->address());
     options_.elastic->admit(home_.task);
-    if (!job_.output.storage.empty())
-      storage_.emplace(job_.output, [this](const std::string& text) { warn(text); });
     try {
       if (!heir.metrics.empty()) metrics_server_ = std::make_unique<MetricsServer>(heir.metrics);
     } catch (const Error& error) {
@@ -607,7 +628,9 @@ class Run {
   void share_home() {
     if (options_.elastic == nullptr) return;
     if (leads()) home_.known = folder_->make_known();
-    for (std::string* text : {&home_.folder, &home_.known, &home_.task}) options_.processes->broadcast(*text);
+    if (leads() && storage_) home_.owner = storage_->owner();
+    for (std::string* text : {&home_.folder, &home_.known, &home_.task, &home_.owner})
+      options_.processes->broadcast(*text);
   }
 
   /// Does what all processes do together; if one is lost or comes, they begin it again from a state that rank
@@ -790,19 +813,23 @@ class Run {
       }
   }
 
+  /// Why the run does not begin, of rank 0: it had ended before, or is stopped. Empty: it does.
+  std::string share_beginning(std::string end) const {
+    if (options_.processes != nullptr) options_.processes->broadcast(end);
+    return end;
+  }
+
   /// Sends rank 0's state to all processes, because only rank 0 has read `checkpoint` (empty: there is none).
-  /// Returns `finished` of rank 0.
-  bool share(Session& session, Trainer& trainer, bool finished, const fs::path& checkpoint) {
-    if (options_.processes == nullptr) return finished;
-    std::string end = finished ? "finished" : "";
-    options_.processes->broadcast(end);
-    if (!end.empty()) return true;
+  /// Takes and returns the same as share_beginning(); if it is not empty, nothing else is sent.
+  std::string share(Session& session, Trainer& trainer, std::string end, const fs::path& checkpoint) {
+    end = share_beginning(std::move(end));
+    if (!end.empty() || options_.processes == nullptr) return end;
     share_state(session, checkpoint);
     trainer.restore(shared_state(trainer.state(), *options_.processes));
     if (options_.elastic != nullptr && session.state_is_divided())
       kept_.keep(session, trainer.state(), options_.processes->rank());
     share_home();
-    return false;
+    return end;
   }
 
   /// Called between two steps or batches of a validation: whether to stop. A request to stop in one process
@@ -985,6 +1012,23 @@ class Run {
 };
 
 }  // namespace
+
+bool has_trained(const Job& job, bool resume) {
+  const auto is_over = [&](const TrainingState& state) {
+    return state.stopped_early || state.epoch >= job.training.epochs;
+  };
+  try {
+    const auto folder = resume ? RunFolder::find(job) : std::nullopt;
+    const auto checkpoint = folder ? newest_checkpoint(*folder / "checkpoints") : std::nullopt;
+    if (checkpoint && is_over(checkpoint->state)) return true;
+    if (job.output.storage.empty()) return false;
+    RunStorage storage(job.output, {});
+    storage.look();
+    return storage.has_checkpoint() && is_over(storage.newest_state());
+  } catch (const Error&) {
+    return false;  // the run itself says what is wrong
+  }
+}
 
 RunSummary run_job(Job job, const RunOptions& options) { return Run(std::move(job), options).run(); }
 

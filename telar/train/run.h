@@ -101,8 +101,8 @@ struct Heir {
 struct RunOptions {
   bool resume = false;
   bool accept_changed_data = false;              ///< resume although the data are not those of the run
-  std::function<bool()> stop_requested;          ///< called after each step, and with parameter servers from
-                                                 ///< another thread; empty: never stop
+  std::function<bool()> stop_requested;          ///< called often, with parameter servers and a storage also
+                                                 ///< from other threads; empty: never stop
   std::function<void(const std::string&)> say;   ///< receives progress messages; may be empty
   std::function<void(const std::string&)> warn;  ///< receives warnings; may be empty
   Progress* progress = nullptr;
@@ -136,6 +136,10 @@ inline bool leads(const RunOptions& options) {
 /// Opens the data, creates or resumes the run folder, trains with checkpoints and logs, and tests. A run that
 /// is stopped saves a checkpoint. Throws Error.
 RunSummary run_job(Job job, const RunOptions& options);
+
+/// Whether the run of a job needs no other process, because the last of its steps are in a checkpoint, in its
+/// folder (if it is resumed) or in output.storage.
+bool has_trained(const Job& job, bool resume);
 
 /// Checks a job without running it: builds its model for its data (published data sets are not opened) and
 /// applies its strategy. Throws Error (user).

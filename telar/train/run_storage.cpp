@@ -89,8 +89,21 @@ int64_t newest_readable(const fs::path& folder, int64_t step) {
 
 }  // namespace
 
-RunStorage::RunStorage(const OutputJob& output, std::function<void(const std::string&)> warn)
-    : program_(output.storage, warn),
+class RunStorage::Beginning {
+ public:
+  explicit Beginning(std::atomic<bool>& begins) : begins_(begins) { begins_ = true; }
+  ~Beginning() { begins_ = false; }
+  Beginning(const Beginning&) = delete;
+  Beginning& operator=(const Beginning&) = delete;
+
+ private:
+  std::atomic<bool>& begins_;
+};
+
+RunStorage::RunStorage(const OutputJob& output, std::function<void(const std::string&)> warn,
+                       std::function<bool()> stop)
+    : program_(output.storage, warn, std::chrono::minutes(5),
+               [this, stop = std::move(stop)] { return begins_ && stop && stop(); }),
       keep_(output.keep),
       warn_(std::move(warn)),
       owner_(program_, warn_, {}) {}
@@ -108,10 +121,16 @@ std::vector<RunStorage::Stored> RunStorage::whole_of(const std::vector<std::stri
 }
 
 void RunStorage::look() {
+  const Beginning beginning(begins_);
   const std::vector<std::string> names = program_.list();
   whole_ = whole_of(names);
   std::erase_if(whole_, [this](const Stored& one) { return unusable_.contains(one.name); });
   if (std::ranges::find(names, kRunId) != names.end()) run_id_ = first_line(program_.read(kRunId));
+}
+
+TrainingState RunStorage::newest_state() const {
+  const std::string file = fmt::format("{}/{}/state.json", whole_.front().name, kCheckpoint);
+  return training_state_from_json(program_.read(file), program_.place() + "/" + file);
 }
 
 /// A marker that is damaged is not one of a checkpoint.
@@ -150,33 +169,41 @@ void RunStorage::require_job(const Job& job, bool again) {
                      again ? "" : ", or continue that one with this job (--resume)");
 }
 
-void RunStorage::identify(const RunFolder& folder) {
+/// Throws Error (user) unless the run of a folder can be stored here.
+void RunStorage::require_own(const RunFolder& folder) const {
   const fs::path run = fs::weakly_canonical(folder.path());
   const fs::path place = fs::weakly_canonical(program_.folder());
   if (!program_.folder().empty() && (is_within(place, run) || is_within(run, place)))
     throw user_error("{} and {}: one is within the other; store the run elsewhere (--storage)",
                      program_.place(), folder.path().string());
   const fs::path file = folder.path() / kRunId;
-  const bool known = fs::exists(file);
-  const bool has_begun = !list_checkpoints(folder.checkpoints()).empty();
-  if (!run_id_.empty() && !known && !has_begun) return write_file(file, run_id_ + "\n", Links::refuse);
-  const std::string own = run_id_of(folder.path());
-  if (!run_id_.empty() && own != run_id_)
+  const bool has_begun = fs::exists(file) || !list_checkpoints(folder.checkpoints()).empty();
+  if (!run_id_.empty() && has_begun && run_id_of(folder.path()) != run_id_)
     throw user_error("{} has another run than {}; store this run elsewhere (--storage)", program_.place(),
                      folder.path().string());
-  if (!run_id_.empty()) return;
+}
+
+void RunStorage::identify(const RunFolder& folder) {
+  require_own(folder);
+  if (!run_id_.empty()) return write_file(folder.path() / kRunId, run_id_ + "\n", Links::refuse);
+  const std::string own = run_id_of(folder.path());
   program_.write(kRunId, own + "\n");
   run_id_ = own;
 }
 
 void RunStorage::bring(const RunFolder& folder, const std::function<void(const std::string&)>& say) {
   const bool was_empty = whole_.empty();
-  owner_.claim(say);
+  require_own(folder);
+  {
+    const Beginning beginning(begins_);
+    owner_.claim(say);
+  }
   look();  // the one before may have stored more in the meantime
   if (was_empty && !whole_.empty())
     throw run_error("{}: another process has stored a checkpoint in the meantime; start this one again",
                     program_.place());
   identify(folder);
+  const Beginning beginning(begins_);
   for (; !whole_.empty(); whole_.erase(whole_.begin())) {
     const Stored newest = whole_.front();
     if (newest_readable(folder.checkpoints(), newest.step) >= newest.step) return;
@@ -293,7 +320,6 @@ std::string RunStorage::store(const fs::path& checkpoint, int64_t best_step) {
   const std::string name = new_name(checkpoint);
   std::vector<std::string> names;
   std::string why = attempt(checkpoint, [&] {
-    if (!owner_.has_claimed()) owner_.claim(warn_);  // of a run that another process has begun
     upload(checkpoint, name);
     names = program_.list();
     whole_ = whole_of(names);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "telar/train/run_folder.h"
 #include "telar/train/storage_owner.h"
 #include "telar/train/storage_program.h"
+#include "telar/train/training_state.h"
 
 namespace telar {
 
@@ -24,12 +26,16 @@ namespace telar {
 /// there is no checkpoint, but what is left of an upload that was broken off.
 class RunStorage {
  public:
-  /// `warn` may be called from any thread. Throws Error (user) if output.storage is no place.
-  RunStorage(const OutputJob& output, std::function<void(const std::string&)> warn);
+  /// `warn` and `stop` may be called from any thread. `stop`: whether look() and bring() are broken off.
+  /// Throws Error (user) if output.storage is no place.
+  RunStorage(const OutputJob& output, std::function<void(const std::string&)> warn,
+             std::function<bool()> stop = {});
 
   /// Reads what is there. Throws Error (user), also if nothing can be read.
   void look();
   bool has_checkpoint() const { return !whole_.empty(); }
+  /// Of the newest checkpoint that look() has found; there is one. Throws Error.
+  TrainingState newest_state() const;
   /// Throws Error (user) if the newest checkpoint is of a job with another name, or that has other results;
   /// if a run is resumed (`again`), only what cannot change then.
   void require_job(const Job& job, bool again);
@@ -37,6 +43,11 @@ class RunStorage {
   /// newest whole checkpoint is newer than those of the folder that are not damaged, copies it there, and the
   /// best one, and says so. Throws Error, also if none can be read and the folder has none.
   void bring(const RunFolder& folder, const std::function<void(const std::string&)>& say);
+
+  /// Instead, of a process that goes on with the run of another one, whose owner() is `former`.
+  void succeed(const std::string& former) { owner_.succeed(former); }
+  /// StorageOwner::name, after bring() or succeed().
+  const std::string& owner() const { return owner_.name(); }
 
   /// Stores a checkpoint of the run's folder, and the best one if it is not there; then removes older ones as
   /// the folder does (output.keep). Returns why one is not stored: a sentence, of which it has warned; empty:
@@ -55,6 +66,7 @@ class RunStorage {
 
   std::optional<Job> newest_job();
   void skip_newest(const std::string& why);
+  void require_own(const RunFolder& folder) const;
   void identify(const RunFolder& folder);
   bool has_parts(const std::string& name) const;
   int64_t fetch(const std::string& name, const RunFolder& folder, bool newest) const;
@@ -64,6 +76,10 @@ class RunStorage {
   void remove_old(const std::vector<std::string>& names, const Stored& mine, int64_t best_step);
   static std::vector<Stored> whole_of(const std::vector<std::string>& names);
 
+  /// As long as it lives, RunStorage's `stop` counts.
+  class Beginning;
+
+  std::atomic<bool> begins_ = false;
   StorageProgram program_;
   int64_t keep_;
   std::function<void(const std::string&)> warn_;

@@ -75,6 +75,12 @@ int64_t number_of(const std::string& name) {
   return number;
 }
 
+/// The name of an owner that follows on another one (empty: on none).
+std::string name_after(const std::string& former) {
+  const int64_t number = former.empty() ? 0 : number_of(former);
+  return fmt::format("{}{:0{}}-{:016x}", kOwner, number + 1, kDigits, random_id());
+}
+
 }  // namespace
 
 StorageOwner::StorageOwner(const StorageProgram& program, std::function<void(const std::string&)> warn,
@@ -83,7 +89,7 @@ StorageOwner::StorageOwner(const StorageProgram& program, std::function<void(con
 
 StorageOwner::~StorageOwner() {
   renewals_ = {};
-  if (!has_claimed() || !lost_.empty()) return;
+  if (name_.empty() || !lost_.empty()) return;
   try {
     program_.write(name_, own(kEnded).text());
   } catch (const Error& error) {
@@ -94,24 +100,48 @@ StorageOwner::~StorageOwner() {
 }
 
 void StorageOwner::claim(const std::function<void(const std::string&)>& say) {
-  const std::vector<std::string> before = owners_of(program_.list());
-  for (const std::string& other : before)
-    if (watch(other, say) == Found::alive) {
-      lose(other);
-      throw run_error("{}", lost_);
+  while (name_.empty()) {
+    const std::vector<std::string> before = watch_all(say);
+    const std::string name = name_after(before.empty() ? "" : before.back());
+    program_.write(name, own("0").text());
+    name_ = name;
+    const std::vector<std::string> now = owners_of(program_.list());
+    const auto is_known = [&](const std::string& one) {
+      return one == name || std::ranges::find(before, one) != before.end();
+    };
+    if (!std::ranges::all_of(now, is_known)) {
+      program_.remove_file(name);
+      name_.clear();
+      continue;
     }
-  const int64_t number = before.empty() ? 0 : number_of(before.back());
-  const std::string name = fmt::format("{}{:0{}}-{:016x}", kOwner, number + 1, kDigits, random_id());
-  program_.write(name, own("0").text());
-  name_ = name;
-  try {
-    check();
-    for (const std::string& other : before) program_.remove_file(other);
-  } catch (const Error& error) {
-    require();
-    warn_(error.what());  // the renewals look again
+    try {
+      for (const std::string& other : before) program_.remove_file(other);
+    } catch (const Error& error) {
+      warn_(error.what());
+    }
   }
-  renewals_ = std::jthread([this](const std::stop_token& stop) { renew(stop); });
+  renewals_ = std::jthread([this](const std::stop_token& stop) { renew(stop, 1, ""); });
+}
+
+void StorageOwner::succeed(const std::string& former) {
+  name_ = name_after(former);
+  renewals_ = std::jthread([this, former](const std::stop_token& stop) { renew(stop, 0, former); });
+}
+
+/// Returns the names that are there. Throws Error (run) if one of them is of a process that lives.
+std::vector<std::string> StorageOwner::watch_all(const std::function<void(const std::string&)>& say) const {
+  std::vector<std::string> watched;
+  for (bool again = true; again;) {
+    const std::vector<std::string> all = owners_of(program_.list());
+    again = false;
+    for (const std::string& one : all) {
+      if (std::ranges::find(watched, one) != watched.end()) continue;
+      again = true;
+      if (watch(one, say) == Found::alive) throw run_error("{}", lost_to(one));
+    }
+    watched = all;
+  }
+  return watched;
 }
 
 StorageOwner::Found StorageOwner::watch(const std::string& name,
@@ -125,7 +155,7 @@ StorageOwner::Found StorageOwner::watch(const std::string& name,
       program_.place(), owner.described(), std::chrono::duration<double>(times_.patience).count()));
   const auto end = std::chrono::steady_clock::now() + times_.patience;
   while (std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(times_.renewal / 4);
+    program_.rest(times_.renewal / 4);
     if (!is_there(name)) return Found::ended;
     const std::string now = program_.read(name);
     if (now != first) return owner_of(now).count == kEnded ? Found::ended : Found::alive;
@@ -142,18 +172,22 @@ bool StorageOwner::is_there(const std::string& name) const {
 void StorageOwner::check() {
   require();
   const std::vector<std::string> all = owners_of(program_.list());
-  if (!all.empty() && all.back() > name_) lose(all.back());
+  if (all.empty() || all.back() <= name_) return;
+  const std::string why = lost_to(all.back());
+  {
+    const std::lock_guard lock(mutex_);
+    lost_ = why;
+  }
   require();
 }
 
-void StorageOwner::lose(const std::string& to) {
+std::string StorageOwner::lost_to(const std::string& other) const {
   std::string who = "another process";
   try {
-    who = owner_of(program_.read(to)).described();
+    who = owner_of(program_.read(other)).described();
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch): it is another one, whoever that is
   }
-  const std::lock_guard lock(mutex_);
-  lost_ = fmt::format(
+  return fmt::format(
       "{}: {} stores the run here, so this process ({}) does not; end one of them, or give this run another place (--storage)",
       program_.place(), who, own("").described());
 }
@@ -163,15 +197,18 @@ void StorageOwner::require() const {
   if (!lost_.empty()) throw user_error("{}", lost_);
 }
 
-void StorageOwner::renew(const std::stop_token& stop) {
-  bool fails = false;
-  for (int64_t count = 1;; ++count) {
+/// `count`: of the next renewal; 0: the file is not there yet. `former`: a file that is removed then.
+void StorageOwner::renew(const std::stop_token& stop, int64_t count, std::string former) {
+  for (bool fails = false;; ++count) {
     std::unique_lock lock(mutex_);
-    if (ends_.wait_for(lock, stop, times_.renewal, [&] { return stop.stop_requested(); })) return;
+    if (count > 0 && ends_.wait_for(lock, stop, times_.renewal, [&] { return stop.stop_requested(); }))
+      return;
     lock.unlock();
     try {
       check();
       program_.write(name_, own(std::to_string(count)).text());
+      if (const std::string one = std::exchange(former, ""); !one.empty() && is_there(one))
+        program_.remove_file(one);
       fails = false;
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::user) return;  // require() says it

@@ -16,6 +16,8 @@ namespace telar {
 /// Which process stores a run in a place: one at a time. Each writes a file there, "owner-00000007-ID", whose
 /// number is one more than the greatest that it has found; the owner is the greatest name of all. It writes
 /// its file again at times. Whoever finds it can thus see without comparing clocks whether its process lives.
+/// Who has written its first file looks whether others have done so since it looked last: of two, at least
+/// one finds the other, and takes its own away.
 class StorageOwner {
  public:
   struct Times {
@@ -31,9 +33,13 @@ class StorageOwner {
   StorageOwner& operator=(const StorageOwner&) = delete;
 
   /// Becomes the owner. If the one before has not noted its end, waits until it has not renewed its file for
-  /// so long, and says so, unless it was on this host and is gone. Throws Error (run) if it lives.
+  /// so long, and says so, unless it was on this host and is gone. Throws Error (run) if it lives, or another
+  /// one becomes the owner meanwhile.
   void claim(const std::function<void(const std::string&)>& say);
-  bool has_claimed() const { return !name_.empty(); }
+  /// Becomes the owner after a process that is known to store nothing more. Its file is there soon.
+  void succeed(const std::string& former);
+  /// Of its file; empty: it is no owner.
+  const std::string& name() const { return name_; }
   /// Reads the names that are there. Throws Error (run) if that fails, and what require() throws.
   void check();
   /// Throws Error (user) if another process was found to be the owner.
@@ -41,10 +47,11 @@ class StorageOwner {
 
  private:
   enum class Found : uint8_t { ended, silent, alive };
+  std::vector<std::string> watch_all(const std::function<void(const std::string&)>& say) const;
   Found watch(const std::string& name, const std::function<void(const std::string&)>& say) const;
   bool is_there(const std::string& name) const;
-  void renew(const std::stop_token& stop);
-  void lose(const std::string& to);
+  void renew(const std::stop_token& stop, int64_t count, std::string former);
+  std::string lost_to(const std::string& other) const;
 
   const StorageProgram& program_;
   std::function<void(const std::string&)> warn_;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "telar/core/error.h"
@@ -22,6 +23,8 @@ namespace telar {
 namespace fs = std::filesystem;
 
 // Of a folder of this machine, the one above must be there: an absent one may be a disk that is not mounted.
+// A file is written through to the disk by parts, so that one sees how a slow disk goes on: `sync` at the end
+// says nothing for as long as it takes, and `sync -f` waits for what others have written, too.
 // rclone ends with 3 if a folder is not there, which of object stores also an empty one is; aws with 1.
 const StorageProgram::Scripts StorageProgram::kRclone = {
     .program = "rclone",
@@ -49,7 +52,10 @@ const StorageProgram::Scripts StorageProgram::kCp = {
         R"(if [ -e "$1" ]; then ls -p "$1"; elif [ ! -d "${1%/*}/" ]; then echo "there is no folder ${1%/*}" >&2; false; fi)",
     .read = R"(cat "$1")",
     .write = R"(d="${1%/*}"; { [ -d "$d" ] || mkdir "$d"; } && printf %s "$2" >"$1.tmp" && mv "$1.tmp" "$1")",
-    .put = R"({ [ -d "$1" ] || mkdir "$1"; } && cp -R "$2/." "$1" && sync -f "$1")",
+    .put = R"({ [ -d "$1" ] || mkdir "$1"; } && cd "$2" &&
+find . -type d -exec sh -c 'for d; do mkdir -p "$0/$d" || exit 1; done' "$1" {} + &&
+find . -type f -exec sh -c 'for f; do dd "if=$f" "of=$0/$f" bs=64M oflag=dsync status=none || exit 1; done' "$1" {} + &&
+find . -type d -exec sh -c 'for d; do sync "$0/$d" || exit 1; done' "$1" {} + && sync "${1%/*}/")",
     .get = R"(cp -R "$1/." "$2")",
     .remove_file = R"(rm "$1")",
     .remove_folder = R"(rm -r "$1")",
@@ -141,9 +147,15 @@ class Output {
   int file_;
 };
 
-/// How much the processes of a group have read and written: another text if it has changed.
-std::string copied_by(int group) {
-  std::string all;
+/// What the processes of a group have done.
+struct Work {
+  std::string copied;  ///< how much they have read and written: another text if it has changed
+  double seconds = 0;  ///< of processors
+};
+
+Work work_of(int group) {
+  Work all;
+  const auto ticks_of_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc", error)) {
     std::string line;
@@ -154,14 +166,18 @@ std::string copied_by(int group) {
     int of_group = 0;
     after_name >> state >> parent >> of_group;
     if (of_group != group) continue;
+    for (int field = 6; field < 14; ++field) after_name >> state;
+    for (double own = 0, field = 14; field < 18 && after_name >> own; ++field)
+      all.seconds += own / ticks_of_second;
     std::ifstream counts(entry.path() / "io");
     for (std::string name, count; counts >> name >> count;)
-      if (name.find("sysc") == std::string::npos) all += count + " ";
+      if (name.find("sysc") == std::string::npos) all.copied += count + " ";
   }
   return all;
 }
 
-/// Whether a group has copied nothing for some time.
+/// Whether a group has copied nothing for some time, nor computed: the timers of a program that only waits
+/// take less than a hundredth of a processor.
 class Stalls {
  public:
   explicit Stalls(std::chrono::milliseconds patience) : patience_(patience) {}
@@ -169,8 +185,11 @@ class Stalls {
     const auto now = std::chrono::steady_clock::now();
     if (now - looked_ < std::min(kLook, patience_ / 4)) return false;
     looked_ = now;
-    if (std::string copied = copied_by(group); copied != copied_) {
-      copied_ = std::move(copied);
+    Work work = work_of(group);
+    const double computed = work.seconds - work_.seconds;
+    if (work.copied != work_.copied ||
+        computed > 0.02 * std::chrono::duration<double>(now - since_).count()) {
+      work_ = std::move(work);
       since_ = now;
     }
     return now - since_ > patience_;
@@ -180,7 +199,7 @@ class Stalls {
   std::chrono::milliseconds patience_;
   std::chrono::steady_clock::time_point looked_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
-  std::string copied_;
+  Work work_;
 };
 
 /// The last two lines of a program that has failed: it says last why.
@@ -195,8 +214,13 @@ std::string last_lines_of(const std::string& text) {
 }  // namespace
 
 StorageProgram::StorageProgram(std::string place, std::function<void(const std::string&)> warn,
-                               std::chrono::milliseconds patience)
-    : place_(std::move(place)), root_(place_), scripts_(&kCp), warn_(std::move(warn)), patience_(patience) {
+                               std::chrono::milliseconds patience, std::function<bool()> stop)
+    : place_(std::move(place)),
+      root_(place_),
+      scripts_(&kCp),
+      warn_(std::move(warn)),
+      patience_(patience),
+      stop_(std::move(stop)) {
   if (root_.starts_with('-'))
     throw user_error("output.storage is {}, which is an option, not a place", place_);
   while (root_.ends_with('/')) root_.pop_back();
@@ -278,6 +302,14 @@ void StorageProgram::remove_folder(const std::string& folder) const {
   run("cannot remove from it", scripts_->remove_folder, path_of(folder));
 }
 
+void StorageProgram::rest(std::chrono::milliseconds time) const {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+    if (is_stopped()) throw run_error("{}: it is not waited for, because the run is being stopped", place_);
+    std::this_thread::sleep_for(std::min(time, std::chrono::milliseconds(5)));
+  }
+}
+
 std::string StorageProgram::run(const char* what, const char* script, const std::string& path,
                                 const std::string& second, Ends ends) const {
   require();
@@ -293,6 +325,8 @@ std::string StorageProgram::run(const char* what, const char* script, const std:
     if (copies && stalls(group))
       late =
           fmt::format("it has copied nothing for {:g} s", std::chrono::duration<double>(patience_).count());
+    else if (is_stopped())
+      late = "the run is being stopped";
     else if (!copies && std::chrono::steady_clock::now() - start > kMinute)
       late = fmt::format("it has not ended within {} s", kMinute.count());
     else if (!copies && output.size() > kMostOutput)
@@ -311,7 +345,7 @@ std::string StorageProgram::run(const char* what, const char* script, const std:
   const std::string text = fmt::format("{}: {} {}: {}{}{}", place_, scripts_->program, what,
                                        late.empty() ? ending_text(status) : late + ", and was killed",
                                        why.empty() ? "" : ": ", why);
-  if (late.empty() || ends != Ends::when_it_stalls) throw run_error("{}", text);
+  if (late.empty() || ends != Ends::when_it_stalls || is_stopped()) throw run_error("{}", text);
   if (warn_) warn_(text + "; it is tried again");
   return run(what, script, path, second, Ends::when_it_stalls_again);
 }

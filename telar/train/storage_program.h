@@ -16,10 +16,11 @@ class StorageProgram {
  public:
   /// `place`: s3://BUCKET/FOLDER (rclone if it is on the PATH, otherwise aws), REMOTE:FOLDER of rclone's
   /// configuration, or the absolute path of a folder (cp). Throws Error (user) if it is none of these.
-  /// `patience`: for how long a copy may read and write nothing. It is killed then, and begun again once, of
-  /// which `warn` is told.
+  /// `patience`: for how long a copy may read, write and compute nothing. It is killed then, and begun again
+  /// once, of which `warn` is told. `stop`: whether all that runs is broken off; from any thread.
   explicit StorageProgram(std::string place, std::function<void(const std::string&)> warn = {},
-                          std::chrono::milliseconds patience = std::chrono::minutes(5));
+                          std::chrono::milliseconds patience = std::chrono::minutes(5),
+                          std::function<bool()> stop = {});
 
   const std::string& place() const { return place_; }
   /// Of this machine; empty: it is elsewhere.
@@ -37,6 +38,8 @@ class StorageProgram {
   void get(const std::string& folder, const std::filesystem::path& to) const;
   void remove_file(const std::string& file) const;
   void remove_folder(const std::string& folder) const;
+  /// Waits, between two looks at what is there.
+  void rest(std::chrono::milliseconds time) const;
 
  private:
   /// Scripts of the shell: $1 is a path in the place, $2 a folder of this host, or a text.
@@ -55,6 +58,7 @@ class StorageProgram {
   static const Scripts kCp;
 
   void default_to(const char* name, const std::string& value);
+  bool is_stopped() const { return stop_ && stop_(); }
   std::string path_of(const std::string& entry) const { return entry.empty() ? root_ : root_ + "/" + entry; }
   enum class Ends : uint8_t { within_a_minute, when_it_stalls, when_it_stalls_again };
   std::string run(const char* what, const char* script, const std::string& path,
@@ -66,6 +70,7 @@ class StorageProgram {
   const Scripts* scripts_;
   std::function<void(const std::string&)> warn_;
   std::chrono::milliseconds patience_;
+  std::function<bool()> stop_;
   std::map<std::string, std::string> environment_ = {{"TELAR_TOKEN", ""}};
 };
 

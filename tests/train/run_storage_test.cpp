@@ -28,12 +28,25 @@ const std::string kJob =
     "optimizer: {name: sgd, learning_rate: 0.01, momentum: 0.9}\n"
     "training: {epochs: 4, batch: 32}\n";
 
+/// Calls a function after a step.
+class AtStep final : public TrainingObserver {
+ public:
+  AtStep(int64_t step, std::function<void()> action) : step_(step), action_(std::move(action)) {}
+  void step_done(const StepReport& /*report*/, const TrainingState& state) override {
+    if (state.step == step_) action_();
+  }
+
+ private:
+  int64_t step_;
+  std::function<void()> action_;
+};
+
 class RunStorageTest : public testing::Test {
  protected:
   RunSummary run(const std::string& folder, std::vector<std::string> overrides = {},
                  RunOptions options = {}) {
     overrides.push_back("output.folder=" + (folder_ / folder).string());
-    overrides.push_back("output.storage=" + stored().string());
+    overrides.insert(overrides.begin(), "output.storage=" + stored().string());
     options.say = [this](const std::string& text) { said_ += text + "\n"; };
     options.warn = [this](const std::string& text) { warned_ += text + "\n"; };
     return run_job(parse_job(kJob, "job.yaml", overrides), options);
@@ -56,6 +69,13 @@ class RunStorageTest : public testing::Test {
         steps.insert(std::stoll(name.substr(5, 8)));
     }
     return fmt::format("{}", fmt::join(steps, " "));
+  }
+  std::vector<std::string> owners() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(stored()))
+      if (const std::string name = entry.path().filename().string(); name.starts_with("owner-"))
+        names.push_back(name);
+    return names;
   }
   fs::path of_step(int64_t step, bool marker) const {
     for (const auto& entry : fs::directory_iterator(stored()))
@@ -96,7 +116,10 @@ TEST_F(RunStorageTest, AnOlderFolderIsBroughtUpToDateAndANewerOneIsNot) {
 
 TEST_F(RunStorageTest, TheSameCommandGoesOnWithoutResume) {
   RunOptions options;
-  options.stop_requested = [left = 9]() mutable { return --left <= 0; };
+  bool stops = false;
+  AtStep at_step(9, [&] { stops = true; });
+  options.observer = &at_step;
+  options.stop_requested = [&] { return stops; };
   EXPECT_EQ(run("run", {}, options).outcome, FitOutcome::stopped);
   EXPECT_EQ(run("other").steps, 24);
   EXPECT_TRUE(says(said_, "step-00000009 comes from"));
@@ -175,7 +198,7 @@ TEST_F(RunStorageTest, ABestCheckpointThatCouldNotBeStoredIsTriedAgain) {
   const std::vector<std::string> same = {"data.validation=0.25", "optimizer.learning_rate=1e-9",
                                          "output.keep=1"};
   const test::Programs programs(folder_.path());
-  programs.replace("cp", "case $3 in */step-00000005-*) if rm " + (folder_ / "once").string() +
+  programs.replace("dd", "case $2 in of=*/step-00000005-*) if rm " + (folder_ / "once").string() +
                              "; then echo full >&2; exit 1; fi;; esac");
   test::write_text(folder_ / "once", "");
   const RunSummary once = run("run", same);
@@ -184,10 +207,10 @@ TEST_F(RunStorageTest, ABestCheckpointThatCouldNotBeStoredIsTriedAgain) {
   EXPECT_EQ(steps(), "5 20");
 
   for (const char* used : {"run", "stored"}) fs::remove_all(folder_ / used);
-  programs.replace("cp", "case $3 in */step-00000005-*) echo full >&2; exit 1;; esac");
+  programs.replace("dd", "case $2 in of=*/step-00000005-*) echo full >&2; exit 1;; esac");
   EXPECT_TRUE(says(run("run", same).not_stored, "step-00000005 is not stored"));
   EXPECT_EQ(steps(), "20");
-  programs.replace("cp", "");
+  programs.replace("dd", "");
   std::vector<std::string> again = same;
   EXPECT_EQ(resume("run", again).not_stored, "");
   EXPECT_EQ(steps(), "5 20");
@@ -216,19 +239,22 @@ TEST_F(RunStorageTest, AnotherRunAndAnotherJobAreRefused) {
   run("other", {"training.epochs=1"});
   fs::remove_all(stored());
   fs::rename(folder_ / "first", stored());
+  const std::vector<std::string> before = owners();
   expect_error([&] { resume("other"); }, {"has another run than " + (folder_ / "other").string()});
+  EXPECT_EQ(owners(), before);
+  expect_error([&] { resume("other", {"output.storage=" + (folder_ / "other" / "in").string()}); },
+               {"one is within the other"});
+  EXPECT_FALSE(fs::exists(folder_ / "other" / "in"));
 }
 
 TEST_F(RunStorageTest, WhatCannotBeStoredIsAWarningWithANumberAndIsMadeUpFor) {
   RunOptions options;
   const fs::path away = folder_ / "away";
-  options.stop_requested = [&, left = 9]() mutable {
-    if (--left == 7) {
-      fs::rename(stored(), away);
-      test::write_text(stored(), "a file");
-    }
-    return false;
-  };
+  AtStep at_step(2, [&] {
+    fs::rename(stored(), away);
+    test::write_text(stored(), "a file");
+  });
+  options.observer = &at_step;
   const RunSummary failed = run("run", {}, options);
   EXPECT_TRUE(says(failed.not_stored, "step-00000024 is not stored (4 in a row): " + stored().string()));
   EXPECT_TRUE(says(warned_, "step-00000006 is not stored (1 in a row)"));
@@ -246,14 +272,47 @@ TEST_F(RunStorageTest, WhatCannotBeStoredIsAWarningWithANumberAndIsMadeUpFor) {
 
 TEST_F(RunStorageTest, AProcessWhoseRunAnotherStoresEndsWithoutStoring) {
   RunOptions options;
-  options.stop_requested = [&, left = 15]() mutable {
-    if (--left == 0) test::write_text(stored() / "owner-00000009-0123456789abcdef", "host9 12 ? 3\n");
-    return false;
-  };
+  AtStep at_step(15,
+                 [&] { test::write_text(stored() / "owner-00000009-0123456789abcdef", "host9 12 ? 3\n"); });
+  options.observer = &at_step;
   expect_error([&] { run("run", {}, options); },
                {"process 12 on host9 stores the run here, so this process (", "--storage"});
   EXPECT_TRUE(steps() == "6" || steps() == "6 12") << steps() << ": step 12 may have been on its way";
   EXPECT_TRUE(fs::exists(model("run", 12)));
+}
+
+TEST_F(RunStorageTest, AStopEndsTheWaitForTheOneBeforeAndForAPlaceThatDoesNotAnswer) {
+  fs::create_directory(stored());
+  test::write_text(stored() / "owner-00000001-0123456789abcdef", "host9 12 ? 3\n");
+  RunOptions options;
+  options.stop_requested = [&] { return said_.find("is watched") != std::string::npos; };
+  EXPECT_EQ(run("run", {}, options).outcome, FitOutcome::stopped);
+  EXPECT_EQ(owners().size(), 1U);
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+
+  const test::Programs programs(folder_.path());
+  programs.replace("ls", "touch " + (folder_ / "hangs").string() + "; exec sleep 1000");
+  options.stop_requested = [&] { return fs::exists(folder_ / "hangs"); };
+  EXPECT_EQ(run("run", {}, options).outcome, FitOutcome::stopped);
+  EXPECT_EQ(warned_, "");
+}
+
+TEST_F(RunStorageTest, ARunWhoseStepsAreAllStoredNeedsNoOtherProcess) {
+  const auto trained = [&](const std::string& folder, int epochs, bool resume) {
+    return has_trained(
+        parse_job(kJob, "job.yaml",
+                  {"output.folder=" + (folder_ / folder).string(), "output.storage=" + stored().string(),
+                   fmt::format("training.epochs={}", epochs)}),
+        resume);
+  };
+  EXPECT_FALSE(trained("run", 2, true));
+  run("run", {"training.epochs=2"});
+  EXPECT_TRUE(trained("run", 2, true));
+  EXPECT_TRUE(trained("other", 2, true));
+  EXPECT_FALSE(trained("run", 3, true));
+  fs::remove_all(stored());
+  EXPECT_TRUE(trained("run", 2, true));
+  EXPECT_FALSE(trained("run", 2, false));
 }
 
 TEST_F(RunStorageTest, APlaceThatIsNoneAndAMissingProgramAreSentences) {

@@ -45,18 +45,33 @@ TEST_F(StorageTest, ACopyThatStallsIsKilledAndTriedAgain) {
   const StorageProgram storage = program(2s);
   const std::string once = (folder_ / "once").string();
   test::write_text(once, "");
-  programs_.replace("cp", "if rm " + once + "; then exec sleep 1000; fi");
+  programs_.replace("dd", "if rm " + once + "; then exec sleep 1000; fi");
   storage.put(source(), "folder");
   EXPECT_EQ(storage.read("folder/file"), "text");
   EXPECT_TRUE(says(warned_, "cp cannot write to it: it has copied nothing for 2 s, and was killed"));
-  programs_.replace("cp", "exec sleep 1000");
+  programs_.replace("dd", "exec sleep 1000");
   expect_error([&] { storage.put(source(), "folder"); }, {"it has copied nothing for 2 s"}, Error::Kind::run);
 }
 
 TEST_F(StorageTest, ASlowCopyThatGoesOnIsNotKilled) {
   const StorageProgram storage = program(2s);
-  programs_.replace("cp", "for i in 1 2 3 4 5 6; do echo more; sleep 0.5; done");
+  programs_.replace("dd", "for i in 1 2 3 4 5 6; do echo more; sleep 0.5; done");
   storage.put(source(), "folder");
+  EXPECT_EQ(warned_, "");
+}
+
+TEST_F(StorageTest, ACopyThatComputesIsNotKilled) {
+  const StorageProgram storage = program(1s);
+  programs_.replace("dd", "(ulimit -t 2; while :; do :; done) 2>/dev/null");
+  storage.put(source(), "folder");
+  EXPECT_EQ(warned_, "");
+}
+
+TEST_F(StorageTest, WhatOthersHaveWrittenToTheSameDiskIsNotWaitedFor) {
+  const StorageProgram storage = program(1s);
+  programs_.replace("sync", "[ \"$1\" != -f ] || exec sleep 1000");
+  storage.put(source(), "folder");
+  EXPECT_EQ(storage.read("folder/file"), "text");
   EXPECT_EQ(warned_, "");
 }
 
@@ -76,7 +91,7 @@ bool lives(int pid) {
 TEST_F(StorageTest, ACopyEndsWithAProcessThatIsKilled) {
   const StorageProgram storage = program();
   const fs::path file = folder_ / "pid";
-  programs_.replace("cp", "(echo $$ >" + file.string() + ".new && mv " + file.string() + ".new " +
+  programs_.replace("dd", "(echo $$ >" + file.string() + ".new && mv " + file.string() + ".new " +
                               file.string() + "); sleep 1000; true");
   const fs::path from = source();
   const int telar = ::fork();
@@ -97,7 +112,7 @@ TEST_F(StorageTest, ACopyEndsWithAProcessThatIsKilled) {
 
 TEST_F(StorageTest, OfMuchThatAFailingProgramSaysTheEndIsKept) {
   const StorageProgram storage = program();
-  programs_.replace("cp", "yes 'much of it' | head -n 300000 >&2; echo the store is full >&2; exit 1");
+  programs_.replace("dd", "yes 'much of it' | head -n 300000 >&2; echo the store is full >&2; exit 1");
   expect_error([&] { storage.put(source(), "folder"); },
                {"has ended with exit code 1: much of it, the store is full"}, Error::Kind::run);
 }
@@ -131,7 +146,6 @@ TEST_F(StorageOwnerTest, OneThatLivesKeepsOthersOut) {
   const auto second = owner(quick());
   expect_error([&] { second->claim(say()); }, {"stores the run here", "--storage"}, Error::Kind::run);
   EXPECT_TRUE(says(said_, "it is watched for up to 3600 s"));
-  expect_error([&] { second->require(); }, {"stores the run here"});
   first->check();
   EXPECT_EQ(owners(), "owner-00000001 ");
 }
@@ -152,6 +166,40 @@ TEST_F(StorageOwnerTest, OneThatHasEndedOrIsGoneIsFollowedAtOnce) {
   EXPECT_EQ(said_, "");
 }
 
+TEST_F(StorageOwnerTest, OfTwoThatWatchTheSameOneIsRefused) {
+  for (int round = 0; round < 8; ++round) {  // whose name is the greater is drawn each time
+    fs::remove_all(place());
+    fs::create_directory(place());
+    test::write_text(place() + "/owner-00000001-0123456789abcdef", "host9 12 ? 3\n");
+    const auto first = owner({.renewal = 10ms, .patience = 0ms});
+    const auto second = owner(quick());
+    const auto claims_meanwhile = [&](const std::string& /*text*/) {
+      if (first->name().empty()) first->claim(say());
+    };
+    expect_error([&] { second->claim(claims_meanwhile); }, {"stores the run here"}, Error::Kind::run);
+    first->check();
+    EXPECT_EQ(owners(), "owner-00000002 ");
+  }
+}
+
+TEST_F(StorageOwnerTest, OneThatWritesItsNameAtTheSameMomentIsWatched) {
+  for (const char digit : {'0', 'f'}) {  // its name is the smaller one, or the greater one
+    const std::string other = place() + "/owner-00000001-" + std::string(16, digit);
+    const std::string once = (folder_ / "once").string();
+    test::write_text(once, "");
+    programs_.replace("mv", "if rm " + once + "; then echo host9 12 '?' 3 >" + other + "; fi 2>/dev/null");
+    auto mine = owner({.renewal = 10ms, .patience = 50ms});
+    said_ = "";
+    mine->claim(say());
+    EXPECT_TRUE(says(said_, "process 12 on host9 stored the run"));
+    EXPECT_EQ(owners(), "owner-00000002 ") << "its own of number 1 is gone";
+    mine.reset();
+    programs_.replace("mv", "");
+    fs::remove_all(place());
+    fs::create_directory(place());
+  }
+}
+
 TEST_F(StorageOwnerTest, OneThatIsSilentLosesItAndLearnsIt) {
   const auto first = owner(silent());
   first->claim(say());
@@ -162,6 +210,16 @@ TEST_F(StorageOwnerTest, OneThatIsSilentLosesItAndLearnsIt) {
   expect_error([&] { first->check(); }, {"stores the run here, so this process ("});
   expect_error([&] { first->require(); }, {"stores the run here"});
   second->check();
+}
+
+TEST_F(StorageOwnerTest, ASuccessorHasAFileAtOnceAndRemovesTheOther) {
+  const auto first = owner(silent());
+  first->claim(say());
+  const auto heir = owner(silent());
+  heir->succeed(first->name());
+  while (owners() != "owner-00000002 ") std::this_thread::sleep_for(1ms);
+  expect_error([&] { first->check(); }, {"stores the run here, so this process ("});
+  heir->check();
 }
 
 TEST_F(StorageOwnerTest, ARenewalLearnsItByItself) {
