@@ -34,7 +34,7 @@ __version__ = version().split(" ")[0]
 
 
 def __getattr__(name):
-    """The functions of jobs, imported when one is used: the library's modules that start processes take half of an import."""
+    """The functions of jobs, imported when one is used: the library's modules that start processes took a third of it."""
     if name not in ("evaluate", "predict", "train"):
         raise AttributeError(f"module 'telar' has no attribute '{name}'")
     from telar import run
