@@ -7,12 +7,13 @@ if(TELAR_PYTHON_MODULE STREQUAL "OFF" OR TELAR_FUZZ OR TELAR_SANITIZE)
 endif()
 
 # A Python that has nanobind: that of scripts/setup python, or the one that builds a wheel.
+set(caches $ENV{HOME}/.cache)
+if(DEFINED ENV{XDG_CACHE_HOME})
+  set(caches $ENV{XDG_CACHE_HOME})
+endif()
 set(folder $ENV{TELAR_PYTHON})
 if(NOT folder)
-  set(folder $ENV{HOME}/.cache/telar/python)
-  if(DEFINED ENV{XDG_CACHE_HOME})
-    set(folder $ENV{XDG_CACHE_HOME}/telar/python)
-  endif()
+  set(folder ${caches}/telar/python)
 endif()
 if(NOT DEFINED Python_EXECUTABLE AND EXISTS ${folder}/bin/python)
   set(Python_EXECUTABLE ${folder}/bin/python)
@@ -32,17 +33,39 @@ if(NOT nanobind_DIR)
 endif()
 find_package(nanobind CONFIG REQUIRED)
 
-# The same file for every Python from 3.12 on.
-nanobind_add_module(telar-python NB_STATIC STABLE_ABI NB_SUPPRESS_WARNINGS)
-telar_sources(telar-python python/native)
-# Its library in one unit, as its nb_combined.cpp has it.
-get_target_property(nanobind telar-python LINK_LIBRARIES)
-list(FILTER nanobind INCLUDE REGEX "^nanobind")
-set_target_properties(${nanobind} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
-set_target_properties(telar-python PROPERTIES OUTPUT_NAME _native CXX_STANDARD 20
-  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/telar)
-target_link_libraries(telar-python PRIVATE telar)
-telar_options(telar-python)
+function(telar_python_module target)
+  nanobind_add_module(${target} NB_STATIC NB_SUPPRESS_WARNINGS ${ARGN})
+  telar_sources(${target} python/native)
+  # Its library in one unit, as its nb_combined.cpp has it.
+  get_target_property(nanobind ${target} LINK_LIBRARIES)
+  list(FILTER nanobind INCLUDE REGEX "^nanobind")
+  set_target_properties(${nanobind} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME _native CXX_STANDARD 20
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/telar)
+  target_link_libraries(${target} PRIVATE telar)
+  telar_options(${target})
+endfunction()
+telar_python_module(telar-python)
+
+# One file for every Python from 3.12 on, beside that for this Python, which may be older: telar-python-abi3, if
+# scripts/install-python-headers has fetched newer headers. nanobind's cmake decides by these variables and this target, and
+# is silent when it makes a file for one version after all: hence the suffix here.
+set(folder $ENV{TELAR_PYTHON_HEADERS})
+if(NOT folder)
+  set(folder ${caches}/telar/python-headers)
+endif()
+if(EXISTS ${folder}/python3.13/Python.h)
+  function(telar_python_abi3)
+    set(Python_VERSION 3.13)
+    set(Python_INCLUDE_DIRS ${folder}/python3.13)
+    if(NOT TARGET Python::SABIModule)
+      add_library(Python::SABIModule INTERFACE IMPORTED)
+    endif()
+    telar_python_module(telar-python-abi3 STABLE_ABI)
+    set_target_properties(telar-python-abi3 PROPERTIES SUFFIX .abi3.so EXCLUDE_FROM_ALL ON)
+  endfunction()
+  telar_python_abi3()
+endif()
 
 # In the build folder the package is made of links, so that a change of its sources needs no build.
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/python/telar)
@@ -51,11 +74,17 @@ foreach(part ${parts})
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/python/telar/${part} ${CMAKE_BINARY_DIR}/python/telar/${part} SYMBOLIC)
 endforeach()
 
-# A wheel (pyproject.toml) has the component python: the module, beside the package's sources, and the command line.
+# A wheel (pyproject.toml) has the component python: the module, beside the package's sources, and the command line. One for
+# every Python from 3.12 on has the component python-abi3 (scripts/wheel).
 install(TARGETS telar-python LIBRARY DESTINATION telar COMPONENT python EXCLUDE_FROM_ALL)
 if(SKBUILD)
   add_custom_target(telar-package DEPENDS telar-python telar-cli)
   install(TARGETS telar-cli RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python EXCLUDE_FROM_ALL)
+  if(TARGET telar-python-abi3)
+    add_dependencies(telar-package telar-python-abi3)
+    install(TARGETS telar-python-abi3 LIBRARY DESTINATION telar COMPONENT python-abi3 EXCLUDE_FROM_ALL)
+    install(TARGETS telar-cli RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python-abi3 EXCLUDE_FROM_ALL)
+  endif()
   if(TARGET telar-weave)
     add_dependencies(telar-package telar-weave)
     install(TARGETS telar-weave LIBRARY DESTINATION ${SKBUILD_DATA_DIR}/lib/telar COMPONENT python EXCLUDE_FROM_ALL)

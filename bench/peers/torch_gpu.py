@@ -6,8 +6,12 @@
     python torch_gpu.py conv 200
 
 The tensors are on the GPU beforehand. There are 20 rounds of consecutive steps; each round ends when the GPU
-has finished. Eager steps use channels_last, autocast to bf16, fused optimizers and cudnn.benchmark. Compiled
-steps also use torch.compile's `max-autotune`, with CUDA graphs. Prints one JSON object per line.
+has finished. Steps are made in these settings, one after another; a JSON object is printed for each:
+
+    eager           channels_last, autocast to bf16, fused optimizers, cudnn.benchmark
+    graph           the same step, recorded as one CUDA graph and replayed
+    compile         torch.compile's `reduce-overhead`: compiled, and played as CUDA graphs
+    max-autotune    torch.compile's `max-autotune`, which measures kernels for minutes
 """
 
 import argparse
@@ -28,8 +32,12 @@ def momentum(parameters):
     return torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=0.9, fused=True)
 
 
-def adam(parameters):
-    return torch.optim.Adam(parameters, lr=LEARNING_RATE, fused=True)
+def adam(parameters, **options):
+    return torch.optim.Adam(parameters, lr=LEARNING_RATE, fused=True, **options)
+
+
+def recordable_adam(parameters):
+    return adam(parameters, capturable=True)
 
 
 # name: (model, shape of the input, optimizer, bf16)
@@ -42,8 +50,14 @@ WORKLOADS = {
 }
 
 
-def make_step(workload, compiled, device):
+# Each setting's mode of torch.compile, if it has one.
+SETTINGS = {"eager": None, "graph": None, "compile": "reduce-overhead", "max-autotune": "max-autotune"}
+
+
+def make_step(workload, setting, device):
     build, shape, make_optimizer, bf16 = WORKLOADS[workload]
+    if setting == "graph" and make_optimizer is adam:
+        make_optimizer = recordable_adam
     torch.manual_seed(1)
     model = build().train().to(device)
     x = torch.randn(shape, device=device)
@@ -59,15 +73,29 @@ def make_step(workload, compiled, device):
         with precision:
             return loss_of(model(x), y)
 
-    if compiled:
-        forward = torch.compile(forward, mode="max-autotune")
+    if SETTINGS[setting]:
+        forward = torch.compile(forward, mode=SETTINGS[setting])
 
     def step():
         optimizer.zero_grad(set_to_none=True)
         forward(x, y).backward()
         optimizer.step()
 
-    return step
+    return recorded(step) if setting == "graph" else step
+
+
+def recorded(step):
+    """The step as one CUDA graph, recorded after three steps on a stream of its own (PyTorch's notes on CUDA graphs)."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
 
 
 def synchronise(device):
@@ -132,16 +160,24 @@ def main():
     parser.add_argument("names", nargs="+", help="workloads, or sizes")
     parser.add_argument("--seconds", type=float, default=2.0, help="time of all rounds of a setting together")
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--eager", action="store_true", help="without torch.compile, which takes minutes")
+    parser.add_argument("--settings", default="eager,max-autotune", help="of steps, with commas: " + ", ".join(SETTINGS))
     arguments = parser.parse_args()
+    settings = arguments.settings.split(",")
+    for setting in settings:
+        if setting not in SETTINGS:
+            parser.error(f"there is no setting '{setting}'; there are {', '.join(SETTINGS)}")
+    if "graph" in settings and not arguments.device.startswith("cuda"):
+        parser.error(f"CUDA graphs are for GPUs, not for {arguments.device}; leave the setting graph out")
     torch.backends.cudnn.benchmark = True
     for name in arguments.names:
         if arguments.what == "steps":
             if name not in WORKLOADS:
                 parser.error(f"there is no workload '{name}'; there are {', '.join(WORKLOADS)}")
-            for compiled in (False,) if arguments.eager else (False, True):
-                step = make_step(name, compiled, arguments.device)
-                report(name, "torch.compile, max-autotune" if compiled else "eager", step, arguments)
+            for setting in settings:
+                try:
+                    report(name, setting, make_step(name, setting, arguments.device), arguments)
+                except Exception as error:  # such as a compilation without a C compiler: the other settings still run
+                    print_line({"workload": name, "setting": setting, "error": f"{type(error).__name__}: {error}"[:300]})
             continue
         with torch.inference_mode():
             functions = products if arguments.what == "matmul" else convolutions

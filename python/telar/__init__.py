@@ -28,7 +28,14 @@ finally:
 
 from telar.group import Group, join
 from telar.loaded import LoadedModel, load
-from telar.run import evaluate, predict, train
 
 __all__ = ["Error", "Group", "LoadedModel", "evaluate", "join", "load", "predict", "strategies", "train", "version"]
 __version__ = version().split(" ")[0]
+
+
+def __getattr__(name):
+    """The functions of jobs, imported when one is used: the library's modules that start processes took a third of it."""
+    if name not in ("evaluate", "predict", "train"):
+        raise AttributeError(f"module 'telar' has no attribute '{name}'")
+    from telar import run
+    return getattr(run, name)

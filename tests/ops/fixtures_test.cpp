@@ -6,6 +6,7 @@
 
 #include "ops/op_case.h"
 #include "ops/run_graph.h"
+#include "telar/device/cpu/processor_support.h"
 
 namespace telar::test {
 
@@ -38,9 +39,9 @@ void give(GraphRun& run, const OpCase& given, const Graph& graph, const Values& 
 
 /// Outputs and gradients by name, each in canonical layout.
 Values evaluate(const OpCase& given, Mode mode, Accumulation accumulation = Accumulation::overwrite,
-                int runs = 1, bool tf32 = false) {
+                int runs = 1, bool tf32 = false, std::unique_ptr<Device> device = tested_device()) {
   const Graph graph = build_case(given, mode);
-  GraphRun run(graph, tested_device(), accumulation, tf32);
+  GraphRun run(graph, std::move(device), accumulation, tf32);
   give(run, given, graph, given.tensors);
   for (int i = 0; i < runs; ++i) run.run();
   Values results;
@@ -121,6 +122,20 @@ TEST_P(OperationTest, EqualsPyTorchInBf16) {
   // In a network the rounding errors of the layers add up, and the gradient of batch norm is a small
   // difference of large sums.
   expect_close(given, evaluate(given, Mode::bf16), is_network(given) ? 0.12 : 2e-2);
+}
+
+// Both devices round at the same places, so they are nearer to each other than to PyTorch's f32.
+TEST_P(OperationTest, EqualsTheCpuInBf16) {
+  if (tested_device()->in_host_memory()) GTEST_SKIP() << "the CPU itself is tested";
+  const OpCase& given = op_case(GetParam());
+  if (!computes_in_bf16(given)) GTEST_SKIP() << given.op << " stays in f32";
+  if (const std::string missing = cpu::bf16_missing(); !missing.empty()) GTEST_SKIP() << missing;
+  const Values expected =
+      evaluate(given, Mode::bf16, Accumulation::overwrite, 1, false, make_cpu_device(small_team(), {}));
+  for (const auto& [name, result] : evaluate(given, Mode::bf16)) {
+    EXPECT_LT(relative_error(result.data, expected.at(name).data), is_network(given) ? 0.12 : 1e-2)
+        << given.name << ": " << name;
+  }
 }
 
 TEST_P(NetworkTest, EqualsPyTorchWhenFused) {

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """telar.torch and telar.keras on a GPU, beside PyTorch and Keras: the losses of some steps, and the values after them.
 
-    TELAR_MODULES=FOLDER KERAS_BACKEND=torch python tests/python/check_gpu.py [-k NAME]
+    TELAR_MODULES=FOLDER KERAS_BACKEND=torch python tests/python/check_gpu.py [--lines] [-k NAME]
 
 FOLDER has telar-cuda.so, that of a GPU or one of the stand-ins (tests/cuda). It needs PyTorch, and Keras for its part. Modules and
 batches are also in the GPU's memory, where PyTorch has one. PYTHONPATH must have the package telar.
+--lines: an object of JSON for each comparison, and for each test that is begun, for the folder of scripts/gpu-folder.
 """
 
 import copy
+import json
 import os
 import subprocess
 import sys
@@ -30,6 +32,8 @@ import telar.torch as tt
 warnings.filterwarnings("ignore")
 CACHE = tempfile.TemporaryDirectory()  # of the algorithms that a GPU has chosen
 os.environ["XDG_CACHE_HOME"] = CACHE.name
+LINES = "--lines" in sys.argv
+torch.backends.cudnn.allow_tf32 = False  # PyTorch's convolutions on a GPU round to TF32 by default
 PLACES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 MODULES = {
     "mlp": (lambda: nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 5)), (12,)),
@@ -71,10 +75,52 @@ def by_pytorch(module, optimizer, batches):
 
 
 def largest_difference(a, b):
-    return max(float((x.double().cpu() - y.double().cpu()).abs().max()) for x, y in zip(a, b))
+    return max(float((torch.as_tensor(x).double().cpu() - torch.as_tensor(y).double().cpu()).abs().max()) for x, y in zip(a, b, strict=True))
 
 
-class Steps(unittest.TestCase):
+def say(**line):
+    if LINES:
+        print(json.dumps(line), flush=True)
+
+
+class Results(unittest.TextTestResult):
+    """As each test begins and fails; subtests count for themselves."""
+
+    def startTest(self, test):
+        super().startTest(test)
+        say(begun=test.id().removeprefix("__main__."))
+
+    def failed(self, test, error):
+        say(what=str(test.id()).removeprefix("__main__."), right=False, why=f"{error[0].__name__}: {error[1]}"[:600])
+
+    def addError(self, test, error):
+        super().addError(test, error)
+        self.failed(test, error)
+
+    def addFailure(self, test, error):
+        super().addFailure(test, error)
+        self.failed(test, error)
+
+    def addSubTest(self, test, subtest, error):
+        super().addSubTest(test, subtest, error)
+        if error:
+            self.failed(subtest, error)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        say(what=test.id().removeprefix("__main__."), skipped=reason)
+
+
+class Comparing(unittest.TestCase):
+
+    def close(self, what, found, expected, limit=1e-4):
+        """One comparison: numbers, or tensors, beside each other."""
+        far = largest_difference(found, expected)
+        self.assertLess(far, limit, f"{what} differs from PyTorch's or Keras's")
+        say(what=what, right=True, far=far)
+
+
+class Steps(Comparing):
 
     def compare(self, name, optimizer="sgd", place="cpu", strategy="single", device="cuda:0", **options):
         module, batches = made(name, place)
@@ -84,11 +130,11 @@ class Steps(unittest.TestCase):
                        **options)
         found = [step(*batch) for batch in batches]
         self.assertTrue(os.path.exists(os.path.join(CACHE.name, "telar", "algorithms")), "no GPU has computed")
-        self.assertLess(max(abs(a - b) for a, b in zip(found, expected)), 1e-4)
+        self.close("losses", found, expected)
         self.assertEqual({p.device.type for p in module.parameters()}, {place})
-        self.assertLess(largest_difference(module.state_dict().values(), other.state_dict().values()), 1e-4)
-        self.assertAlmostEqual(step.evaluate(*batches[0]), float(F.cross_entropy(other.eval()(batches[0][0]), batches[0][1])), places=4)
-        self.assertLess(largest_difference([step.predict(batches[0][0])], [other(batches[0][0]).detach()]), 1e-4)
+        self.close("values after the steps", module.state_dict().values(), other.state_dict().values())
+        self.close("loss in evaluation", [step.evaluate(*batches[0])], [F.cross_entropy(other.eval()(batches[0][0]), batches[0][1]).detach()])
+        self.close("predictions", [step.predict(batches[0][0])], [other(batches[0][0]).detach()])
 
     def test_modules(self):
         for place in PLACES:
@@ -110,7 +156,7 @@ class Steps(unittest.TestCase):
         with torch.no_grad():
             for p in module.parameters():
                 p.zero_()
-        self.assertAlmostEqual(step(*batches[1]), float(numpy.log(5)), places=5)
+        self.close("loss of zeros", [step(*batches[1])], [numpy.log(5)], 1e-5)
 
     def test_goes_on_after_a_step_that_is_not_finite(self):
         """A GPU stops all later updates of a run ahead; here the next step is made."""
@@ -122,7 +168,7 @@ class Steps(unittest.TestCase):
             step(torch.full_like(batches[1][0], float("inf")), batches[1][1])
         found = [step(*batches[2]), step(*batches[3])]
         expected = by_pytorch(other, torch.optim.SGD(other.parameters(), 0.1), [batches[0], batches[2], batches[3]])[1:]
-        self.assertLess(max(abs(a - b) for a, b in zip(found, expected)), 1e-4)
+        self.close("losses", found, expected)
 
     def test_fit(self):
         module, batches = made("mlp")
@@ -130,7 +176,7 @@ class Steps(unittest.TestCase):
         history = tt.fit(module, nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), 0.1), batches[:1], epochs=3, device="cuda",
                          progress=False)
         expected = by_pytorch(other, torch.optim.SGD(other.parameters(), 0.1), batches[:1] * 3)
-        self.assertLess(max(abs(epoch["loss"] - loss) for epoch, loss in zip(history, expected)), 1e-4)
+        self.close("losses", [epoch["loss"] for epoch in history], expected)
 
     def test_servers(self):
         module, batches = made("mlp")
@@ -175,7 +221,7 @@ class Refused(unittest.TestCase):
         self.assertRegex(out, "^cuda cannot be used: .*\n$")
 
 
-class Keras(unittest.TestCase):
+class Keras(Comparing):
 
     def test_fit_evaluate_predict(self):
         try:
@@ -193,10 +239,11 @@ class Keras(unittest.TestCase):
             net.compile(keras.optimizers.Adam(1e-2), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         tk.use(nets[0], device="cuda")
         found, expected = (net.fit(x, y, batch_size=8, epochs=3, shuffle=False, verbose=0).history["loss"] for net in nets)
-        self.assertLess(numpy.abs(numpy.subtract(found, expected)).max(), 1e-4)
-        self.assertLess(abs(nets[0].evaluate(x, y, verbose=0) - nets[1].evaluate(x, y, verbose=0)), 1e-4)
-        self.assertLess(numpy.abs(nets[0].predict(x, verbose=0) - nets[1].predict(x, verbose=0)).max(), 1e-3)
+        self.close("losses", found, expected)
+        self.close("loss in evaluation", [nets[0].evaluate(x, y, verbose=0)], [nets[1].evaluate(x, y, verbose=0)])
+        self.close("predictions", [nets[0].predict(x, verbose=0)], [nets[1].predict(x, verbose=0)], 1e-3)
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    unittest.main(argv=[argument for argument in sys.argv if argument != "--lines"], verbosity=1,
+                  testRunner=unittest.TextTestRunner(resultclass=Results))

@@ -11,6 +11,8 @@ import sys
 import tempfile
 import time
 
+ROOT = os.path.dirname(os.path.abspath(__file__)) + "/../../.."
+PEERS = (os.path.join(ROOT, "scripts/install-peers"), "--run")
 PRODUCTS = "*EqualsPyTorchInF32/linear*:*EqualsPyTorchInF32/softmax*"
 
 
@@ -19,12 +21,14 @@ class Rehearsal:
     def __init__(self, folder):
         self.folder, self.made = folder, tempfile.mkdtemp(prefix="telar-gpu-folder-")
 
-    def check(self, *arguments, **environment):
-        """The stages of a run by name, and the seconds it took."""
+    def check(self, *arguments, python=(), **environment):
+        """The stages of a run by name, and the seconds it took. `python`: what runs it, instead of the system's Python."""
         out = os.path.join(self.made, f"results-{len(os.listdir(self.made))}")
         start = time.monotonic()
-        run = subprocess.run([os.path.join(self.folder, "check"), "--out", out, *arguments], text=True, capture_output=True, timeout=170,
+        run = subprocess.run([*python, os.path.join(self.folder, "check"), "--out", out, *arguments], text=True, capture_output=True, timeout=170,
                              env={**os.environ, **environment}, check=False)
+        if python and run.returncode == 77:
+            return None, 0
         with open(os.path.join(out, "results.json"), encoding="utf-8") as file:
             stages = {stage["stage"]: stage for stage in json.load(file)["stages"]}
         files = sorted(os.listdir(out))
@@ -47,7 +51,7 @@ def main():
     try:
         # Everything, in a time that is too short for stand-ins: each stage ends by its own limit.
         stages, seconds = rehearsal.check("--seconds", "30", "--tests", PRODUCTS)
-        expect(list(stages) == ["devices", "operations", "sessions", "sanitizer", "figures", "idle"], f"the stages are {list(stages)}")
+        expect(list(stages) == ["devices", "operations", "sessions", "sanitizer", "figures", "python", "idle"], f"the stages are {list(stages)}")
         expect(seconds < 60, f"30 seconds became {seconds:.0f}")
         for name, stage in stages.items():
             expect(stage["comparisons"] > 0 or stage["skipped"] or stage["failures"], f"{name} reports nothing")
@@ -70,6 +74,18 @@ def main():
         expect(any("linear" in failure and "says nothing for 3 s" in failure for failure in hanging), f"a product that hangs is not named: {hanging}")
         expect(any(failure.startswith("device") for failure in hanging) or stages["operations"]["comparisons"] > len(hanging),
                "nothing runs behind a product that hangs")
+
+        # The Python package, beside PyTorch: on the stand-ins with modules on the CPU alone, which is said.
+        stages, _ = rehearsal.check("--only", "python", "--seconds", "150", python=PEERS)
+        if stages is None:
+            print("check_folder: SKIPPED, the stage python: there is no PyTorch; scripts/install-peers installs it")
+        else:
+            found = stages["python"]
+            expect(not found["failures"] and found["comparisons"] > 40, f"python: {found['comparisons']} comparisons, {failures(found)}")
+            expect(any("without CUDA" in skipped["why"] for skipped in found["skipped"]), f"python leaves out {found['skipped']}")
+            stages, _ = rehearsal.check("--only", "python", "--seconds", "150", python=PEERS, TELAR_FAKE_PRODUCTS="wrong")
+            wrong = failures(stages["python"])
+            expect(any(failure.startswith("Steps.test_modules") for failure in wrong), f"python does not name a wrong product: {wrong}")
 
         # A library that is cut off. (One that is missing is found in the system here.)
         os.truncate(os.path.join(rehearsal.folder, "unpacked/lib/telar/lib/libfmt.so.9"), 0)
