@@ -74,19 +74,23 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-/// The arguments of a task of an array: its number is in place of {task}.
-LaunchArguments of_task(LaunchArguments arguments, const std::string& number) {
+/// The text with the number of a task of an array in place of {task}.
+std::string for_task(std::string text, const std::string& number) {
   const std::string task = "{task}";
-  std::vector<std::string*> texts = {&arguments.output, &arguments.summary};
-  for (std::string& text : arguments.overrides) texts.push_back(&text);
-  for (std::string* text : texts)
-    for (size_t at = 0; (at = text->find(task, at)) != std::string::npos; at += number.size()) {
-      if (number.empty())
-        throw user_error(
-            "{}: {} is the number of a task of an array of Slurm; say with --array which there are, as in --array 0-3",
-            *text, task);
-      text->replace(at, task.size(), number);
-    }
+  for (size_t at = 0; (at = text.find(task, at)) != std::string::npos; at += number.size()) {
+    if (number.empty())
+      throw user_error(
+          "{}: {} is the number of a task of an array of Slurm; say with --array which there are, as in --array 0-3",
+          text, task);
+    text.replace(at, task.size(), number);
+  }
+  return text;
+}
+
+LaunchArguments of_task(LaunchArguments arguments, const std::string& number) {
+  for (std::string* text : {&arguments.output, &arguments.storage, &arguments.summary})
+    *text = for_task(*text, number);
+  for (std::string& text : arguments.overrides) text = for_task(text, number);
   return arguments;
 }
 
@@ -321,24 +325,33 @@ class LaunchedRun {
   std::string requeued_;
 };
 
-/// Throws Error (user) unless the tasks of an array can run at the same time. The first number of `array` and
-/// the next stand for all.
+/// Throws Error (user) unless the tasks of an array can run at the same time. The first number of `array`
+/// stands for all.
 void check_array(const LaunchArguments& arguments) {
-  int64_t first = 0;
   const std::string& array = arguments.array;
-  if (std::from_chars(array.data(), array.data() + array.size(), first).ec != std::errc())
+  const std::string first = array.substr(0, array.find_first_not_of("0123456789"));
+  if (first.empty())
     throw user_error("--array is '{}'; it must be a list of numbers, such as 0-3 or 1,5-9%2", array);
-  const LaunchArguments other = of_task(arguments, std::to_string(first + 1));
-  const Job one_job = job_of(of_task(arguments, std::to_string(first)));
-  const Job other_job = job_of(other);
-  const auto require_own = [](const std::string& one, const std::string& another, const char* option) {
-    if (!one.empty() && one == another)
-      throw user_error("--array: all tasks would write to {}; write {{task}} in {}, as in {}-{{task}}", one,
-                       option, one);
+  const Job job = job_of(of_task(arguments, first));
+  if (arguments.resume && job.output.folder.empty())
+    throw user_error(
+        "--array with --resume: say with --output which folder is that of each task, as in --output runs/trial-{{task}}");
+  if (first == array) return;
+  std::vector<std::string> of_tasks;  // texts that are others for each task
+  for (const std::string& text : arguments.overrides) of_tasks.push_back(text);
+  for (const std::string* text : {&arguments.output, &arguments.storage, &arguments.summary})
+    of_tasks.push_back(*text);
+  std::erase_if(of_tasks, [](const std::string& text) { return text.find("{task}") == std::string::npos; });
+  for (std::string& text : of_tasks) text = for_task(text, first);
+  const auto require_own = [&](const std::string& place, const char* option) {
+    const auto names_it = [&](const std::string& text) { return text.ends_with(place); };
+    if (!place.empty() && std::ranges::none_of(of_tasks, names_it))
+      throw user_error("--array: all tasks would write to {}; write {{task}} in {}, as in {}-{{task}}", place,
+                       option, place);
   };
-  require_own(one_job.output.folder, other_job.output.folder, "--output (output.folder)");
-  require_own(one_job.output.storage, other_job.output.storage, "--storage (output.storage)");
-  require_own(of_task(arguments, std::to_string(first)).summary, other.summary, "--summary");
+  require_own(job.output.folder, "--output (output.folder)");
+  require_own(job.output.storage, "--storage (output.storage)");
+  require_own(arguments.summary.empty() ? "" : for_task(arguments.summary, first), "--summary");
 }
 
 /// The words of this command line, for the same program on a node of Slurm.
@@ -432,7 +445,12 @@ int launch(const LaunchArguments& of_all) {
   const LaunchArguments arguments = of_task(of_all, task_of(of_all));
   const Job job = job_of(arguments);
   if (job.run.on == "kubernetes") return render(arguments, job);
-  if (job.run.nodes > 0 && slurm_variable(job.run, "SLURM_JOB_ID").empty()) {
+  const std::string allocation = slurm_variable(job.run, "SLURM_JOB_ID");
+  if (!of_all.array.empty() && !allocation.empty() && slurm_variable(job.run, "SLURM_ARRAY_TASK_ID").empty())
+    throw user_error(
+        "--array submits tasks to Slurm, but this is within its allocation {}; leave --array out, or submit from outside of the allocation",
+        allocation);
+  if (job.run.nodes > 0 && allocation.empty()) {
     if (!of_all.array.empty()) check_array(of_all);
     become(slurm_submission(own_command(), static_cast<int>(job.run.nodes), job.run.partition, of_all.array));
   }

@@ -82,7 +82,9 @@ class PeerGroup::Impl {
       const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
       const bool asks = start.wait > 0 && !asked && waited.count() > std::min(start.wait, kWaitsWithoutNeed);
       asked |= asks;
-      if ((asks && start.needs_nobody()) || (start.wait > 0 && waited.count() > start.wait))
+      const bool alone = asks && start.needs_nobody();
+      if (alone) meeting.needs_nobody();
+      if (alone || (start.wait > 0 && waited.count() > start.wait))
         throw run_error(
             "not all of the {} other processes have come within {:g} s (--wait): see why they do not start, or whether they have ended; then start the run again",
             start.workers - 1, start.wait);

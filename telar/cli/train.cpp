@@ -250,7 +250,7 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
                         if (!quiet) std::cout << text << std::endl;
                       }});
   } catch (const Error&) {
-    if (!alone) throw;
+    if (!alone || stop.requested()) throw;
     if (!arguments.quiet)
       std::cout << "nobody else has come; the training is over, and needs nobody" << std::endl;
     return nullptr;

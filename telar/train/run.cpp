@@ -582,7 +582,7 @@ class Run {
       if (!kept_.is_whole()) throw run_error("both processes that had a copy of the whole state are lost");
       folder_ = &taken_over_.emplace(RunFolder::take_over(home_.folder, home_.known, silent));
       if (!job_.output.storage.empty())  // at once, so that nobody else begins with it before a checkpoint
-        storage_.emplace(job_.output, options_.heir->warn).succeed(home_.owner);
+        storage_.emplace(job_.output, options_.heir->warn).succeed(home_.owner, options_.processes->rank());
     } catch (const Error& error) {
       const std::string why = fmt::format(
           "rank 0 is lost, and rank {} on {} cannot go on with the run: {}; the last checkpoint is whole; continue from it with --resume, with any number of processes",
@@ -1015,7 +1015,8 @@ class Run {
 
 bool has_trained(const Job& job, bool resume) {
   const auto is_over = [&](const TrainingState& state) {
-    return state.stopped_early || state.epoch >= job.training.epochs;
+    const int64_t patience = job.training.early_stopping_patience;  // may be another one than before
+    return state.epoch >= job.training.epochs || (patience > 0 && state.epochs_since_best >= patience);
   };
   try {
     const auto folder = resume ? RunFolder::find(job) : std::nullopt;

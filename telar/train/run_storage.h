@@ -45,7 +45,7 @@ class RunStorage {
   void bring(const RunFolder& folder, const std::function<void(const std::string&)>& say);
 
   /// Instead, of a process that goes on with the run of another one, whose owner() is `former`.
-  void succeed(const std::string& former) { owner_.succeed(former); }
+  void succeed(const std::string& former, int rank) { owner_.succeed(former, rank); }
   /// StorageOwner::name, after bring() or succeed().
   const std::string& owner() const { return owner_.name(); }
 

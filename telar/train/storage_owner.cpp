@@ -8,6 +8,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -76,9 +77,9 @@ int64_t number_of(const std::string& name) {
 }
 
 /// The name of an owner that follows on another one (empty: on none).
-std::string name_after(const std::string& former) {
+std::string name_after(const std::string& former, int distance) {
   const int64_t number = former.empty() ? 0 : number_of(former);
-  return fmt::format("{}{:0{}}-{:016x}", kOwner, number + 1, kDigits, random_id());
+  return fmt::format("{}{:0{}}-{:016x}", kOwner, number + distance, kDigits, random_id());
 }
 
 }  // namespace
@@ -88,10 +89,11 @@ StorageOwner::StorageOwner(const StorageProgram& program, std::function<void(con
     : program_(program), warn_(std::move(warn)), times_(times) {}
 
 StorageOwner::~StorageOwner() {
+  const bool owned = renewals_.joinable();
   renewals_ = {};
   if (name_.empty() || !lost_.empty()) return;
   try {
-    program_.write(name_, own(kEnded).text());
+    owned ? program_.write(name_, own(kEnded).text()) : program_.remove_file(name_);
   } catch (const Error& error) {
     warn_(fmt::format("the next process that continues the run waits for {} s first: {}",
                       std::chrono::duration_cast<std::chrono::seconds>(times_.patience).count(),
@@ -102,9 +104,8 @@ StorageOwner::~StorageOwner() {
 void StorageOwner::claim(const std::function<void(const std::string&)>& say) {
   while (name_.empty()) {
     const std::vector<std::string> before = watch_all(say);
-    const std::string name = name_after(before.empty() ? "" : before.back());
+    const std::string name = name_ = name_after(before.empty() ? "" : before.back(), 1);
     program_.write(name, own("0").text());
-    name_ = name;
     const std::vector<std::string> now = owners_of(program_.list());
     const auto is_known = [&](const std::string& one) {
       return one == name || std::ranges::find(before, one) != before.end();
@@ -123,8 +124,8 @@ void StorageOwner::claim(const std::function<void(const std::string&)>& say) {
   renewals_ = std::jthread([this](const std::stop_token& stop) { renew(stop, 1, ""); });
 }
 
-void StorageOwner::succeed(const std::string& former) {
-  name_ = name_after(former);
+void StorageOwner::succeed(const std::string& former, int rank) {
+  name_ = name_after(former, 1 + rank);
   renewals_ = std::jthread([this, former](const std::stop_token& stop) { renew(stop, 0, former); });
 }
 
@@ -146,8 +147,9 @@ std::vector<std::string> StorageOwner::watch_all(const std::function<void(const 
 
 StorageOwner::Found StorageOwner::watch(const std::string& name,
                                         const std::function<void(const std::string&)>& say) const {
-  const std::string first = program_.read(name);
-  const Owner owner = owner_of(first);
+  const std::optional<std::string> first = read_if_there(name);
+  if (!first) return Found::ended;
+  const Owner owner = owner_of(*first);
   if (owner.count == kEnded || is_gone(owner)) return Found::ended;
   say(fmt::format(
       "{}: {} stored the run, and has not noted its end: it is watched for up to {:g} s, to see "
@@ -156,9 +158,8 @@ StorageOwner::Found StorageOwner::watch(const std::string& name,
   const auto end = std::chrono::steady_clock::now() + times_.patience;
   while (std::chrono::steady_clock::now() < end) {
     program_.rest(times_.renewal / 4);
-    if (!is_there(name)) return Found::ended;
-    const std::string now = program_.read(name);
-    if (now != first) return owner_of(now).count == kEnded ? Found::ended : Found::alive;
+    const std::optional<std::string> now = read_if_there(name);
+    if (now != first) return !now || owner_of(*now).count == kEnded ? Found::ended : Found::alive;
   }
   return Found::silent;
 }
@@ -168,11 +169,23 @@ bool StorageOwner::is_there(const std::string& name) const {
   return std::ranges::find(names, name) != names.end();
 }
 
+std::optional<std::string> StorageOwner::read_if_there(const std::string& name) const {
+  try {
+    if (is_there(name)) return program_.read(name);
+  } catch (const Error&) {
+    if (is_there(name)) throw;
+  }
+  return std::nullopt;
+}
+
 /// Its own file may have been removed with all others; that alone makes nobody else the owner.
 void StorageOwner::check() {
   require();
   const std::vector<std::string> all = owners_of(program_.list());
   if (all.empty() || all.back() <= name_) return;
+  // One that was broken off while it looked may have left its file.
+  const std::optional<std::string> other = read_if_there(all.back());
+  if (!other || owner_of(*other).count == kEnded || is_gone(owner_of(*other))) return;
   const std::string why = lost_to(all.back());
   {
     const std::lock_guard lock(mutex_);
@@ -207,8 +220,8 @@ void StorageOwner::renew(const std::stop_token& stop, int64_t count, std::string
     try {
       check();
       program_.write(name_, own(std::to_string(count)).text());
-      if (const std::string one = std::exchange(former, ""); !one.empty() && is_there(one))
-        program_.remove_file(one);
+      if (!former.empty() && is_there(former)) program_.remove_file(former);
+      former.clear();
       fails = false;
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::user) return;  // require() says it

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,8 +37,9 @@ class StorageOwner {
   /// so long, and says so, unless it was on this host and is gone. Throws Error (run) if it lives, or another
   /// one becomes the owner meanwhile.
   void claim(const std::function<void(const std::string&)>& say);
-  /// Becomes the owner after a process that is known to store nothing more. Its file is there soon.
-  void succeed(const std::string& former);
+  /// Becomes the owner after a process that is known to store nothing more. Its file is there soon. `rank`: of
+  /// this process; those that try it one after the other have growing ones.
+  void succeed(const std::string& former, int rank);
   /// Of its file; empty: it is no owner.
   const std::string& name() const { return name_; }
   /// Reads the names that are there. Throws Error (run) if that fails, and what require() throws.
@@ -50,13 +52,14 @@ class StorageOwner {
   std::vector<std::string> watch_all(const std::function<void(const std::string&)>& say) const;
   Found watch(const std::string& name, const std::function<void(const std::string&)>& say) const;
   bool is_there(const std::string& name) const;
+  std::optional<std::string> read_if_there(const std::string& name) const;
   void renew(const std::stop_token& stop, int64_t count, std::string former);
   std::string lost_to(const std::string& other) const;
 
   const StorageProgram& program_;
   std::function<void(const std::string&)> warn_;
   Times times_;
-  std::string name_;  ///< empty: it has not claimed
+  std::string name_;  ///< of the file that it has, or may have, written; empty: it has not claimed
   mutable std::mutex mutex_;
   std::string lost_;  ///< why it is not the owner any more: a sentence
   std::condition_variable_any ends_;

@@ -52,10 +52,10 @@ const StorageProgram::Scripts StorageProgram::kCp = {
         R"(if [ -e "$1" ]; then ls -p "$1"; elif [ ! -d "${1%/*}/" ]; then echo "there is no folder ${1%/*}" >&2; false; fi)",
     .read = R"(cat "$1")",
     .write = R"(d="${1%/*}"; { [ -d "$d" ] || mkdir "$d"; } && printf %s "$2" >"$1.tmp" && mv "$1.tmp" "$1")",
-    .put = R"({ [ -d "$1" ] || mkdir "$1"; } && cd "$2" &&
+    .put = R"({ [ -d "$1" ] || { mkdir "$1" && sync "${1%/*}/"; }; } && cd "$2" &&
 find . -type d -exec sh -c 'for d; do mkdir -p "$0/$d" || exit 1; done' "$1" {} + &&
 find . -type f -exec sh -c 'for f; do dd "if=$f" "of=$0/$f" bs=64M oflag=dsync status=none || exit 1; done' "$1" {} + &&
-find . -type d -exec sh -c 'for d; do sync "$0/$d" || exit 1; done' "$1" {} + && sync "${1%/*}/")",
+find . -type d -exec sh -c 'for d; do sync "$0/$d" || exit 1; done' "$1" {} +)",
     .get = R"(cp -R "$1/." "$2")",
     .remove_file = R"(rm "$1")",
     .remove_folder = R"(rm -r "$1")",

@@ -62,13 +62,14 @@ TEST_F(StorageTest, ASlowCopyThatGoesOnIsNotKilled) {
 
 TEST_F(StorageTest, ACopyThatComputesIsNotKilled) {
   const StorageProgram storage = program(1s);
+  programs_.replace("sync", "exit 0");
   programs_.replace("dd", "(ulimit -t 2; while :; do :; done) 2>/dev/null");
   storage.put(source(), "folder");
   EXPECT_EQ(warned_, "");
 }
 
 TEST_F(StorageTest, WhatOthersHaveWrittenToTheSameDiskIsNotWaitedFor) {
-  const StorageProgram storage = program(1s);
+  const StorageProgram storage = program(10s);
   programs_.replace("sync", "[ \"$1\" != -f ] || exec sleep 1000");
   storage.put(source(), "folder");
   EXPECT_EQ(storage.read("folder/file"), "text");
@@ -216,8 +217,8 @@ TEST_F(StorageOwnerTest, ASuccessorHasAFileAtOnceAndRemovesTheOther) {
   const auto first = owner(silent());
   first->claim(say());
   const auto heir = owner(silent());
-  heir->succeed(first->name());
-  while (owners() != "owner-00000002 ") std::this_thread::sleep_for(1ms);
+  heir->succeed(first->name(), 1);
+  for (int i = 0; i < 20'000 && owners() != "owner-00000003 "; ++i) std::this_thread::sleep_for(1ms);
   expect_error([&] { first->check(); }, {"stores the run here, so this process ("});
   heir->check();
 }

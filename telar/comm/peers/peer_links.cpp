@@ -479,6 +479,7 @@ class PeerMeeting::Impl {
         address_(server_->address()) {}
 
   std::string address() const { return address_; }
+  void needs_nobody() { server_->admit({}); }
 
   std::unique_ptr<ElasticLinks> wait(const std::function<void()>& check) {
     const peers::Introduction introduction = server_->gather(description_, check);
@@ -497,6 +498,7 @@ PeerMeeting::PeerMeeting(const std::string& address, int processes, std::string 
     : impl_(std::make_unique<Impl>(address, processes, std::move(description), std::move(options))) {}
 PeerMeeting::~PeerMeeting() = default;
 std::string PeerMeeting::address() const { return impl_->address(); }
+void PeerMeeting::needs_nobody() { impl_->needs_nobody(); }
 std::unique_ptr<ElasticLinks> PeerMeeting::wait(const std::function<void()>& check) {
   return impl_->wait(check);
 }

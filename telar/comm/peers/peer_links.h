@@ -41,6 +41,8 @@ class PeerMeeting {
   /// Waits until all processes have come and are connected. `check`: called meanwhile, to throw. Called once.
   /// Throws Error (user) if one comes that expects another group, Error (run) if it fails.
   std::unique_ptr<ElasticLinks> wait(const std::function<void()>& check = {});
+  /// Those who have come, and who come now, are told that the run is over. For `check`, before it throws.
+  void needs_nobody();
 
  private:
   class Impl;

@@ -72,7 +72,7 @@ PeerServer::~PeerServer() {
     over_ = true;
   }
   changed_.notify_all();
-  server_->shutdown(refused_.empty() ? 0s : kLastAnswers);
+  server_->shutdown(refused_.empty() && !ended_ ? 0s : kLastAnswers);
   server_->wait();
 }
 
@@ -141,7 +141,7 @@ grpc::Status PeerServer::Join(grpc::ServerContext* context, const peers::Arrival
   std::unique_lock lock(mutex_);
   if (place_ && arrival->purpose() == options_.purpose && arrival->processes() == 0)
     return take_place(*context, one, reply, lock);
-  if (admitted_ && !place_) {
+  if (ended_) {
     reply->set_over(true);
     return grpc::Status::OK;
   }
@@ -163,7 +163,7 @@ grpc::Status PeerServer::Join(grpc::ServerContext* context, const peers::Arrival
     options_.say(
         fmt::format("{} has joined ({} of {} processes)", one.name(), arrived_.size() + 1, processes_));
   changed_.notify_all();
-  while (!introduced_ && !over_ && refused_.empty()) {
+  while (!introduced_ && !over_ && !ended_ && refused_.empty()) {
     changed_.wait_for(lock, kLook);
     if (introduced_ || !context->IsCancelled()) continue;
     arrived_.erase(std::ranges::find_if(arrived_, is_it));
@@ -171,6 +171,10 @@ grpc::Status PeerServer::Join(grpc::ServerContext* context, const peers::Arrival
     return grpc::Status::CANCELLED;
   }
   if (!refused_.empty()) return {grpc::StatusCode::FAILED_PRECONDITION, refused_};
+  if (!introduced_ && ended_) {
+    reply->set_over(true);
+    return grpc::Status::OK;
+  }
   if (!introduced_) return {grpc::StatusCode::ABORTED, "the run has ended before it began"};
   *reply = introduction_;
   const auto& members = introduction_.members();
@@ -182,7 +186,7 @@ grpc::Status PeerServer::Join(grpc::ServerContext* context, const peers::Arrival
 void PeerServer::admit(Place place) {
   const std::lock_guard lock(mutex_);
   place_ = std::move(place);
-  admitted_ |= place_ != nullptr;
+  ended_ = place_ == nullptr;
   changed_.notify_all();
 }
 

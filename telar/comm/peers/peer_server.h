@@ -70,7 +70,7 @@ class PeerServer final : public peers::Meeting::Service {
   bool introduced_ = false;
   bool over_ = false;
   Place place_;
-  bool admitted_ = false;  ///< there was a place_
+  bool ended_ = false;  ///< there will be no place_ any more
   FrameService::Serve serve_;
   int serving_ = 0;
   std::unique_ptr<SecureServer> server_;
