@@ -492,8 +492,7 @@ int launch(const LaunchArguments& of_all) {
     }
   }
   if (code != kWrong) run.keep_folder();
-  if (code == kTerminated && job.run.on == "slurm" && requeue_slurm_job())
-    say("Slurm queues the job again; it continues from its checkpoint");
+  if (code == kTerminated && job.run.on == "slurm") requeue_slurm_job(say);
   return code;
 }
 

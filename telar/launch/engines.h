@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,9 +29,9 @@ std::vector<std::string> slurm_submission(const std::vector<std::string>& comman
 /// The batch job in which this process runs, JOB or ARRAY_TASK; empty outside of Slurm.
 std::string slurm_job();
 
-/// Lets Slurm queue the batch job of this process again. Returns false if this is no batch job, or one that
-/// may not be queued again, or Slurm does so itself.
-bool requeue_slurm_job();
+/// Lets Slurm queue the batch job of this process again, unless this is no batch job, or one that may not be
+/// queued again, or Slurm does so itself. `say`: told so before; then Slurm ends this process.
+void requeue_slurm_job(const std::function<void(const std::string&)>& say);
 
 /// Processes under actors of a cluster of Ray: a place for each `cpus` of its processors, or for each node
 /// (0). `address`: of the cluster; "auto": the one of this host. `python`: one that has Ray. Throws Error

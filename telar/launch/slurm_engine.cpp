@@ -159,14 +159,14 @@ std::string slurm_job() {
   return *array + "_" + variable("SLURM_ARRAY_TASK_ID").value_or("");
 }
 
-bool requeue_slurm_job() {
+void requeue_slurm_job(const std::function<void(const std::string&)>& say) {
   const std::string id = slurm_job();
   const std::string job = output_of("scontrol show job " + id + " --oneliner");
   // Slurm does it itself after a preemption.
   if (field(job, "BatchFlag") != "1" || field(job, "Requeue") != "1" || field(job, "JobState") != "RUNNING")
-    return false;
+    return;
+  say("Slurm queues the job again; it continues from its checkpoint");  // first, because it ends this process
   output_of("scontrol requeue " + id);
-  return true;
 }
 
 std::unique_ptr<LaunchEngine> slurm_engine() { return std::make_unique<SlurmEngine>(); }
