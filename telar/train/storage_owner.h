@@ -37,8 +37,8 @@ class StorageOwner {
   /// so long, and says so, unless it was on this host and is gone. Throws Error (run) if it lives, or another
   /// one becomes the owner meanwhile.
   void claim(const std::function<void(const std::string&)>& say);
-  /// Becomes the owner after a process that is known to store nothing more. Its file is there soon. `rank`: of
-  /// this process; those that try it one after the other have growing ones.
+  /// Becomes the owner after a process that is known to store nothing more. Its file is there soon. `rank`:
+  /// of this process; those that try it one after the other have growing ones.
   void succeed(const std::string& former, int rank);
   /// Of its file; empty: it is no owner.
   const std::string& name() const { return name_; }
