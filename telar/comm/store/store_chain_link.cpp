@@ -18,7 +18,7 @@ using ClientStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer
 
 constexpr std::chrono::milliseconds kPause{50};
 
-constexpr std::chrono::milliseconds kTick{50};
+constexpr std::chrono::milliseconds kLookAgain{50};
 
 /// What a neighbour sends, as it arrives on the stream and in the memory that the two share.
 class Arrivals {
@@ -71,7 +71,7 @@ class Arrivals {
         ChainEntry entry;
         if (!ring().take([&](const ChainEntry& next) { entry = next; })) {
           looks_on(false);
-          ring().wait(kTick);
+          ring().wait(kLookAgain);
           continue;
         }
         check_frame(entry.header, {});
@@ -120,8 +120,8 @@ class Arrivals {
     return true;
   }
 
-  /// Whether an entry may have been taken from the ring that is not in taken_ yet. Returns false if the stream
-  /// has ended.
+  /// Whether an entry may have been taken from the ring that is not in taken_ yet. Returns false if the
+  /// stream has ended.
   bool looks_on(bool looking) {
     {
       const std::lock_guard lock(mutex_);

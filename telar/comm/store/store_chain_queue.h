@@ -22,8 +22,8 @@ class ChainQueue final : public ChainSink {
   /// Returns false if the stream is broken.
   using Write = std::function<bool(const grpc::ByteBuffer&)>;
   enum class Side : uint8_t { predecessor, successor };
-  /// `memory` may be null. The predecessor's entries begin at once, the successor's after begin_entries(): the
-  /// predecessor may not have found the memory.
+  /// `memory` may be null. The predecessor's entries begin at once, the successor's after begin_entries():
+  /// the predecessor may not have found the memory.
   ChainQueue(Write write, bool payload_checksums, std::shared_ptr<ChainMemory> memory, Side side);
   ~ChainQueue() override { close(); }
   ChainQueue(const ChainQueue&) = delete;
