@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -325,22 +324,25 @@ class LaunchedRun {
   std::string requeued_;
 };
 
+/// Of an array as sbatch takes it. Throws Error (user) if it is none.
+std::string first_task(const std::string& array) {
+  const std::string first = array.substr(0, array.find_first_not_of("0123456789"));
+  if (first.empty() || array.find_first_not_of("0123456789,-:%") != std::string::npos)
+    throw user_error("--array is '{}'; it must be a list of numbers, such as 0-3 or 1,5-9%2", array);
+  return first;
+}
+
 /// Throws Error (user) unless the tasks of an array can run at the same time. The first number of `array`
 /// stands for all.
 void check_array(const LaunchArguments& arguments) {
-  const std::string& array = arguments.array;
-  const std::string first = array.substr(0, array.find_first_not_of("0123456789"));
-  if (first.empty())
-    throw user_error("--array is '{}'; it must be a list of numbers, such as 0-3 or 1,5-9%2", array);
+  const std::string first = first_task(arguments.array);
   const Job job = job_of(of_task(arguments, first));
   if (arguments.resume && job.output.folder.empty())
     throw user_error(
         "--array with --resume: say with --output which folder is that of each task, as in --output runs/trial-{{task}}");
-  if (first == array) return;
-  std::vector<std::string> of_tasks;  // texts that are others for each task
-  for (const std::string& text : arguments.overrides) of_tasks.push_back(text);
-  for (const std::string* text : {&arguments.output, &arguments.storage, &arguments.summary})
-    of_tasks.push_back(*text);
+  if (first == arguments.array) return;
+  std::vector<std::string> of_tasks = arguments.overrides;  // texts that are others for each task
+  of_tasks.insert(of_tasks.end(), {arguments.output, arguments.storage, arguments.summary});
   std::erase_if(of_tasks, [](const std::string& text) { return text.find("{task}") == std::string::npos; });
   for (std::string& text : of_tasks) text = for_task(text, first);
   const auto require_own = [&](const std::string& place, const char* option) {
@@ -438,7 +440,7 @@ int render(const LaunchArguments& arguments, const Job& job) {
 std::string task_of(const LaunchArguments& arguments) {
   const char* task = std::getenv("SLURM_ARRAY_TASK_ID");  // NOLINT(concurrency-mt-unsafe): nobody sets it
   if (task != nullptr) return task;
-  return arguments.array.substr(0, arguments.array.find_first_not_of("0123456789"));
+  return arguments.array.empty() ? "" : first_task(arguments.array);
 }
 
 int launch(const LaunchArguments& of_all) {
