@@ -326,7 +326,7 @@ class LaunchedRun {
 
 /// Of an array as sbatch takes it. Throws Error (user) if it is none.
 std::string first_task(const std::string& array) {
-  const std::string first = array.substr(0, array.find_first_not_of("0123456789"));
+  std::string first = array.substr(0, array.find_first_not_of("0123456789"));
   if (first.empty() || array.find_first_not_of("0123456789,-:%") != std::string::npos)
     throw user_error("--array is '{}'; it must be a list of numbers, such as 0-3 or 1,5-9%2", array);
   return first;

@@ -76,7 +76,8 @@ TEST_F(OverMpi, ATerminationOfOneProcessEndsAllWithItsCode) {
              "timeout 60 mpirun -n 2 --oversubscribe '" + telar_program() +
                  "' train small.yaml --output $1 --set training.epochs=100000 >out 2>err & job=$!\n"
                  "for i in $(seq 300); do [ -s $1/metrics.jsonl ] && break; sleep 0.1; done\n"
-                 "kill -TERM $(pgrep -f -- \"--output $1 \" | tail -n 1); wait $job\n");
+                 // Process ids may begin anew, so mpirun is not always the first of them.
+                 "kill -TERM $(pgrep -f -- \"^[^ ]*/telar train .*--output $1 \" | tail -n 1); wait $job\n");
   for (const char* run : {"first", "second", "third"}) {
     const std::string line = "cd '" + folder_.path().string() + "' && bash stop.sh " + run;
     const int status = std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
