@@ -54,8 +54,9 @@ uint16_t port_of(const std::string& address_line) {
 }  // namespace
 
 Supervisor::Supervisor(LaunchEngine& engine, LaunchPlan plan) : engine_(engine), plan_(std::move(plan)) {
-  if (const size_t slots = engine_.slots().size(); std::cmp_less(slots, plan_.processes))
-    throw user_error("the run is to have {} processes, but there {} for {} only", plan_.processes,
+  const int needed = plan_.elastic ? plan_.least : plan_.processes;
+  if (const size_t slots = engine_.slots().size(); std::cmp_less(slots, needed))
+    throw user_error("the run is to have {} processes, but there {} for {} only", needed,
                      slots == 1 ? "is a place" : "are places", slots);
 }
 

@@ -52,7 +52,7 @@ struct LaunchPlan {
 /// with its host, the run goes on with the copies of other servers, or is started again if there are none.
 class Supervisor {
  public:
-  /// Throws Error (user) if the engine has too few slots.
+  /// Throws Error (user) if the engine has too few slots; an elastic run begins with `least`.
   Supervisor(LaunchEngine& engine, LaunchPlan plan);
 
   /// Looks after the run. `now`: seconds of a clock that never goes back. Call it often. Returns the exit

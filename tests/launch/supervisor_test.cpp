@@ -152,7 +152,17 @@ TEST_F(SupervisorTest, TheOthersJoinWhereTheFirstIsReachedAndTheRunEndsWithItsCo
   EXPECT_EQ(said_, "");
 }
 
-TEST_F(SupervisorTest, MoreProcessesThanPlacesAreRefused) { EXPECT_THROW(begin(5), Error); }
+TEST_F(SupervisorTest, MoreProcessesThanPlacesAreRefused) {
+  EXPECT_THROW(begin(5), Error);
+  EXPECT_THROW(begin(6, true, 5), Error);
+}
+
+TEST_F(SupervisorTest, AnElasticRunBeginsInThePlacesThatThereAre) {
+  begin(5, true, 2);
+  advance(1);
+  EXPECT_EQ(engine_.one(0).words.at(1), "4");
+  EXPECT_TRUE(said("the run goes on with 4 of 5 processes"));
+}
 
 TEST_F(SupervisorTest, AKilledProcessLeadsToAnotherStartThatResumes) {
   begin(2);
