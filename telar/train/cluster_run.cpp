@@ -426,17 +426,28 @@ std::string ClusterRun::how_to_continue() const {
                                     kept.front().filename().string(), options_.folder.string());
 }
 
-/// Ends a run of which no copy of a server's blocks is left, and the run of a stream whose server has been
+/// Ends a run of which no copy of a server's blocks is left, or that goes back to a checkpoint then
+/// (CopiesLost), and the run of a stream whose server has been
 /// restarted, taken over by another coordinator, or away for too long. Workers that meet it first are
 /// refused, too, and change nothing that is saved.
 void ClusterRun::check_servers() {
-  if (chains_)
-    if (const std::optional<Error> failure = chains_->failure())
-      throw Error(failure->kind(), fmt::format("{}; {}", failure->what(), how_to_continue()));
+  if (chains_) check_copies();
   if (!work_) return;
   for (const auto& client : clients_)
     if (const std::optional<Error> failure = client->failure())
       throw run_error("{}, {}", failure->what(), lost_server());
+}
+
+/// Workers of other hosts look for the coordinator of the run that has gone back to its checkpoint.
+void ClusterRun::check_copies() {
+  const std::optional<Error> failure = chains_->failure();
+  if (!failure) return;
+  const std::vector<fs::path> kept = list_checkpoints(options_.folder / "checkpoints");
+  if (!chains_->copies_lost() || !options_.goes_back || kept.empty() || coordinator_ == nullptr)
+    throw Error(failure->kind(), fmt::format("{}; {}", failure->what(), how_to_continue()));
+  coordinator_->abandon();
+  throw CopiesLost(failure->what(), {.checkpoint = kept.front(),
+                                     .coordinator = starts_workers() ? "" : coordinator_->address()});
 }
 
 /// A server of a stream cannot be replaced: from its snapshot it would have neither its last updates nor the

@@ -9,6 +9,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "telar/comm/members/coordinator.h"
@@ -26,6 +27,18 @@
 #include "telar/train/worker_policy.h"
 
 namespace telar {
+
+/// No copy of what a parameter server held is left, and the run goes back to a checkpoint.
+class CopiesLost : public Error {
+ public:
+  struct Return {
+    std::filesystem::path checkpoint;  ///< the newest one
+    std::string coordinator;  ///< where workers of other hosts look for the next one; empty: there are none
+    int64_t reached = 0;      ///< the last step before the loss
+  };
+  CopiesLost(const std::string& why, Return back) : Error(Kind::run, why), to(std::move(back)) {}
+  Return to;
+};
 
 /// The servers and the coordinator of a run with parameter servers, and its local processes.
 class ClusterRun final : public StepSource {
@@ -71,6 +84,7 @@ class ClusterRun final : public StepSource {
   void watch_for_stop(const std::stop_token& over);
   bool server_away() const;
   void check_servers();
+  void check_copies();
   std::string lost_server();
   std::string how_to_continue() const;
   std::vector<Store*> stores() const;

@@ -134,8 +134,9 @@ inline bool leads(const RunOptions& options) {
 }
 
 /// Opens the data, creates or resumes the run folder, trains with checkpoints and logs, and tests. A run that
-/// is stopped saves a checkpoint. Throws Error.
-RunSummary run_job(Job job, const RunOptions& options);
+/// is stopped saves a checkpoint. One of which parameter servers have lost all copies of a variable goes back
+/// to its newest checkpoint, three times at most without a new one. Throws Error.
+RunSummary run_job(Job job, RunOptions options);
 
 /// Whether the run of a job needs no other process, because the last of its steps are in a checkpoint, in its
 /// folder (if it is resumed) or in output.storage.
