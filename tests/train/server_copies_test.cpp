@@ -58,7 +58,7 @@ constexpr const char* kJoins =
 /// checkpoints as soon as 20 more steps are made.
 constexpr const char* kBoth =
     "$TELAR train small.yaml --output $1 --set strategy.name=$2 --set strategy.servers=2 "
-    "--set output.checkpoint_epochs=1 >$1.out 2>$1.err & job=$!\n"
+    "--set training.epochs=12 --set output.checkpoint_epochs=1 >$1.out 2>$1.err & job=$!\n"
     "for ((fault = 1; fault <= $3; ++fault)); do\n"
     "  at=$(ls $1/checkpoints 2>/dev/null | sort -V | tail -1)\n"
     "  until now=$(ls $1/checkpoints 2>/dev/null | sort -V | tail -1); [ -n \"$now\" -a \"$now\" != \"$at\" ]; do\n"
@@ -67,6 +67,16 @@ constexpr const char* kBoth =
     "  until [ $(wc -l <$1/metrics.jsonl) -gt $((steps + 20)) ]; do kill -0 $job || exit 99; sleep 0.02; done\n"
     "  kill -KILL $(pgrep -f \"$PWD/$1/servers/[01]/address\")\n"
     "  until [ $(grep -c 'goes back' $1.err) -ge $fault ]; do kill -0 $job || exit 98; sleep 0.02; done\n"
+    "done\n"
+    "wait $job\n";
+
+/// Trains $1 on three servers, of which two are killed in one command, three times.
+constexpr const char* kTwoOfThree =
+    "$TELAR train small.yaml --output $1 --set strategy.servers=3 --set strategy.server_replicas=3 --set training.epochs=12 >$1.out 2>$1.err & job=$!\n"
+    "for fault in 1 2 3; do\n"
+    "  until [ $(cat $1/logs/events.log 2>/dev/null | grep -c 'all variables have 3 copies') -ge $fault ]; do\n"
+    "    kill -0 $job || exit 99; sleep 0.02; done\n"
+    "  kill -KILL $(pgrep -f \"$PWD/$1/servers/[^$((fault % 3))]/address\")\n"
     "done\n"
     "wait $job\n";
 
@@ -80,7 +90,7 @@ constexpr const char* kElsewhere =
     "$TELAR serve --listen 127.0.0.1:0 --address-file one.address 2>one.log & one=$!\n"
     "$TELAR serve --listen 127.0.0.1:0 --address-file two.address 2>two.log & two=$!\n"
     "until_there test -s one.address -a -s two.address\n"
-    "$TELAR train small.yaml --output $1 --coordinate 127.0.0.1:0 --set output.checkpoint_epochs=1 --set "
+    "$TELAR train small.yaml --output $1 --coordinate 127.0.0.1:0 --set training.epochs=12 --set output.checkpoint_epochs=1 --set "
     "\"strategy={name: sync_ps, workers: 2, threads: 1, placement: partitioned, servers: 2, "
     "server_addresses: [$(cat one.address), $(cat two.address)]}\" >$1.out 2>$1.err & job=$!\n"
     "until_there grep -sq 'work --join' $1.out\n"
@@ -108,6 +118,7 @@ class ServerCopies : public testing::Test {
     write_text(folder_ / "joins.sh", kJoins);
     write_text(folder_ / "both.sh", kBoth);
     write_text(folder_ / "elsewhere.sh", kElsewhere);
+    write_text(folder_ / "two_of_three.sh", kTwoOfThree);
   }
 
   /// Two servers have copies by default; a single one has a second process for its copy.
@@ -180,18 +191,27 @@ TEST_F(ServerCopies, AServerJoinsAndTakesThePlaceOfOneThatIsKilled) {
 }
 
 TEST_F(ServerCopies, ARunWithoutAnyCopyOfAVariableGoesBackToItsCheckpoint) {
-  ASSERT_EQ(train("quiet", "sync_ps", 0), 0) << text("quiet.err");
+  ASSERT_EQ(train("quiet", "sync_ps", 0, 2, 12), 0) << text("quiet.err");
   ASSERT_EQ(bash("both.sh both sync_ps 3"), 0) << text("both.err") << text("both.out");
   EXPECT_TRUE(says(text("both.err"), "no copy of what parameter server"));
   EXPECT_TRUE(says(text("both.err"), "the run goes back from step"));
   EXPECT_EQ(losses("both").size(), losses("quiet").size());
   expect_equal_losses("both", "quiet");
   expect_nothing_lost("both");
-  EXPECT_EQ(nlohmann::json::parse(text("both/summary.json")).at("epochs"), 24);
+  EXPECT_EQ(nlohmann::json::parse(text("both/summary.json")).at("epochs"), 12);
+}
+
+/// Nothing has to be made again.
+TEST_F(ServerCopies, WithThreeCopiesTwoServersMayBeLostInTheSameMoment) {
+  ASSERT_EQ(train("quiet", "sync_ps", 0, 2, 12), 0) << text("quiet.err");
+  ASSERT_EQ(bash("two_of_three.sh three"), 0) << text("three.err") << text("three.out");
+  EXPECT_FALSE(says(text("three.err"), "goes back"));
+  expect_equal_losses("three", "quiet");
+  expect_nothing_lost("three", 3);
 }
 
 TEST_F(ServerCopies, WorkersOfOtherHostsFollowARunThatGoesBack) {
-  ASSERT_EQ(train("quiet", "sync_ps", 0), 0) << text("quiet.err");
+  ASSERT_EQ(train("quiet", "sync_ps", 0, 2, 12), 0) << text("quiet.err");
   ASSERT_EQ(bash("elsewhere.sh elsewhere"), 0)
       << text("elsewhere.err") << text("elsewhere.out") << text("worker-1.log");
   EXPECT_TRUE(says(text("elsewhere.err"), "the run goes back from step"));
