@@ -28,16 +28,18 @@
 
 namespace telar {
 
-/// No copy of what a parameter server held is left, and the run goes back to a checkpoint.
+/// No copy of what a parameter server held is left, and the run goes back to its newest checkpoint.
 class CopiesLost : public Error {
  public:
-  struct Return {
-    std::filesystem::path checkpoint;  ///< the newest one
-    std::string coordinator;  ///< where workers of other hosts look for the next one; empty: there are none
-    int64_t reached = 0;      ///< the last step before the loss
-  };
-  CopiesLost(const std::string& why, Return back) : Error(Kind::run, why), to(std::move(back)) {}
-  Return to;
+  CopiesLost(const std::string& why, std::filesystem::path folder, std::string coordinator)
+      : Error(Kind::run, why), folder_(std::move(folder)), coordinator_(std::move(coordinator)) {}
+  const std::filesystem::path& folder() const { return folder_; }  ///< of the run
+  /// Where workers of other hosts look for the next one; empty: there are none.
+  const std::string& coordinator() const { return coordinator_; }
+
+ private:
+  std::filesystem::path folder_;
+  std::string coordinator_;
 };
 
 /// The servers and the coordinator of a run with parameter servers, and its local processes.

@@ -291,8 +291,9 @@ class Run {
   RunSummary lead_and_record(const RunFolder& folder, Session& session, Trainer& trainer) {
     try {
       return lead_in(folder, session, trainer);
-    } catch (CopiesLost& lost) {
-      lost.to.reached = trainer.state().step;
+    } catch (const CopiesLost& lost) {
+      warn(fmt::format("{}; the run goes back from step {} to its newest checkpoint", lost.what(),
+                       trainer.state().step));
       throw;
     } catch (const std::exception& error) {
       if (trainer.times().steps() > 0) write_failure(folder, trainer, as_error(error).what());
@@ -528,7 +529,7 @@ class Run {
         job_, opened_.data.spec(), opened_.decision,
         ClusterOptions{options_.coordinate, servers(), options_.listens, options_.security, options_.program,
                        folder.path(), options_.say, steps_of_epoch(), opened_.data.stream.get(),
-                       options_.stop_requested, options_.own_servers.empty()});
+                       options_.stop_requested, options_.goes_back});
     try {
       cluster->start(session, trainer.state());
     } catch (const Error& error) {
@@ -1014,29 +1015,6 @@ class Run {
   std::unique_ptr<MetricsServer> metrics_server_;  ///< until there is an observer that serves
 };
 
-/// A run with parameter servers of which no copy was left trains the steps since its checkpoint again.
-class ReturnsToCheckpoint {
- public:
-  /// Throws Error (run) if a stop was requested, and when the run has gone back often without a new checkpoint.
-  void go_back(const CopiesLost& lost, const RunOptions& options) {
-    constexpr int kMost = 3;
-    times_ = std::exchange(checkpoint_, lost.to.checkpoint) == lost.to.checkpoint ? times_ + 1 : 1;
-    const std::string name = lost.to.checkpoint.filename().string();
-    if (times_ > kMost || (options.stop_requested && options.stop_requested()))
-      throw run_error("{}{}; the run continues from its checkpoint {} with: telar train {} --resume",
-                      lost.what(),
-                      times_ > kMost ? fmt::format(", and so {} times after one checkpoint", times_) : "",
-                      name, lost.to.checkpoint.parent_path().parent_path().string());
-    if (options.warn)
-      options.warn(fmt::format("{}; the run goes back from step {} to its checkpoint {}", lost.what(),
-                               lost.to.reached, name));
-  }
-
- private:
-  fs::path checkpoint_;
-  int times_ = 0;
-};
-
 }  // namespace
 
 bool has_trained(const Job& job, bool resume) {
@@ -1058,14 +1036,25 @@ bool has_trained(const Job& job, bool resume) {
 }
 
 RunSummary run_job(Job job, RunOptions options) {
-  for (ReturnsToCheckpoint returns;;) {
+  constexpr int kReturns = 3;
+  fs::path checkpoint;
+  int returns = 0;  // to this checkpoint
+  // A supervisor starts servers and all else again, maybe on other hosts.
+  if (options.own_servers.empty() && !options.listens)
+    options.goes_back = [&, stop = options.stop_requested](const fs::path& newest) {
+      returns = std::exchange(checkpoint, newest) == newest ? returns + 1 : 1;
+      return returns <= kReturns && !(stop && stop());
+    };
+  for (bool again = false;; again = true) {
     try {
       return Run(job, options).run();
     } catch (const CopiesLost& lost) {
-      returns.go_back(lost, options);
-      job.output.folder = lost.to.checkpoint.parent_path().parent_path().string();
+      job.output.folder = lost.folder().string();
       options.resume = true;
-      if (!lost.to.coordinator.empty()) options.coordinate = lost.to.coordinator;
+      options.coordinate = lost.coordinator();
+    } catch (const Error& error) {
+      if (!again) throw;
+      throw run_error("{}", error.what());  // what had been right when the run began
     }
   }
 }

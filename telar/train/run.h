@@ -124,7 +124,9 @@ struct RunOptions {
   /// will have others. Empty: StrategyJob::server_addresses.
   std::vector<std::string> own_servers;
   std::function<void(const std::string& address)> listens;  ///< told where workers join; may be empty
-  Security security;                                        ///< for servers and workers on other hosts
+  /// As ClusterOptions has it, set by run_job().
+  std::function<bool(const std::filesystem::path& checkpoint)> goes_back;
+  Security security;  ///< for servers and workers on other hosts
 };
 
 /// Whether this process writes the run, and reports.
