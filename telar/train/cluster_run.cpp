@@ -149,9 +149,11 @@ void ClusterRun::start(const Session& session, const TrainingState& state) {
     connect();
     write_servers(only_store(program_), stores(), session, updates_before(program_, state));
     if (chains_) chains_->copy();
-  } catch (const Error&) {
+  } catch (const Error& error) {
     if (processes_) processes_->check();  // says more
-    throw;
+    if (chains_) check_copies();
+    if (state.step == 0 || error.kind() == Error::Kind::user) throw;
+    throw run_error("{}; {}", error.what(), how_to_continue());
   }
   CoordinatorOptions options =
       division_of(cooperation_of(job_.strategy), workers_of(job_.strategy).count, options_.epoch_steps);
@@ -256,6 +258,7 @@ void ClusterRun::connect() {
                                  .stop = give_up_.get_token()};
       if (chains_) {
         options.address = heads_[s].address;
+        options.patience_seconds *= 2;  // chains_ decides first
         options.shard = static_cast<uint32_t>(s + 1);
         options.generation = heads_[s].generation;
       }
@@ -426,17 +429,32 @@ std::string ClusterRun::how_to_continue() const {
                                     kept.front().filename().string(), options_.folder.string());
 }
 
-/// Ends a run of which no copy of a server's blocks is left, and the run of a stream whose server has been
-/// restarted, taken over by another coordinator, or away for too long. Workers that meet it first are
-/// refused, too, and change nothing that is saved.
+/// Ends a run of which no copy of a server's blocks is left, or takes it back to a checkpoint (CopiesLost);
+/// without copies, ends the run of a stream whose server has been restarted, taken over by another
+/// coordinator, or away for too long. Workers that meet it first are refused, too, and change nothing that is
+/// saved.
 void ClusterRun::check_servers() {
-  if (chains_)
-    if (const std::optional<Error> failure = chains_->failure())
-      throw Error(failure->kind(), fmt::format("{}; {}", failure->what(), how_to_continue()));
+  if (chains_) return check_copies();
   if (!work_) return;
   for (const auto& client : clients_)
     if (const std::optional<Error> failure = client->failure())
       throw run_error("{}, {}", failure->what(), lost_server());
+}
+
+/// Workers of other hosts look for the coordinator of the run that has gone back to its checkpoint.
+void ClusterRun::check_copies() {
+  const std::optional<Error> failure = chains_->failure();
+  if (!failure) return;
+  const std::vector<fs::path> kept = list_checkpoints(options_.folder / "checkpoints");
+  if (!chains_->copies_lost() || kept.empty() || !options_.goes_back || !options_.goes_back(kept.front()))
+    throw Error(failure->kind(), fmt::format("{}; {}", failure->what(), how_to_continue()));
+  note()(fmt::format("{}; the run goes back to its newest checkpoint", failure->what()));
+  std::string coordinator = options_.coordinate;
+  if (coordinator_) {
+    coordinator_->abandon();
+    if (!coordinator.empty()) coordinator = coordinator_->address();
+  }
+  throw CopiesLost(failure->what(), options_.folder, coordinator);
 }
 
 /// A server of a stream cannot be replaced: from its snapshot it would have neither its last updates nor the

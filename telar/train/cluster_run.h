@@ -9,6 +9,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "telar/comm/members/coordinator.h"
@@ -26,6 +27,20 @@
 #include "telar/train/worker_policy.h"
 
 namespace telar {
+
+/// No copy of what a parameter server held is left, and the run goes back to its newest checkpoint.
+class CopiesLost : public Error {
+ public:
+  CopiesLost(const std::string& why, std::filesystem::path folder, std::string coordinator)
+      : Error(Kind::run, why), folder_(std::move(folder)), coordinator_(std::move(coordinator)) {}
+  const std::filesystem::path& folder() const { return folder_; }  ///< of the run
+  /// Where workers of other hosts look for the next one; empty: there are none.
+  const std::string& coordinator() const { return coordinator_; }
+
+ private:
+  std::filesystem::path folder_;
+  std::string coordinator_;
+};
 
 /// The servers and the coordinator of a run with parameter servers, and its local processes.
 class ClusterRun final : public StepSource {
@@ -71,6 +86,7 @@ class ClusterRun final : public StepSource {
   void watch_for_stop(const std::stop_token& over);
   bool server_away() const;
   void check_servers();
+  void check_copies();
   std::string lost_server();
   std::string how_to_continue() const;
   std::vector<Store*> stores() const;

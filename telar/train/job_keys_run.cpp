@@ -184,8 +184,8 @@ std::vector<JobKey> server_keys() {
           kStrategy, using_servers(),
           without_result(job_key(
               "strategy.server_replicas", [](auto& job) -> auto& { return job.strategy.server_replicas; },
-              {.least = 0, .most = 2},
-              "Copies of what each parameter server holds. 1: its own; a killed server continues from its snapshot, without its last updates. 2: one more on the next server, which takes its place within 2 s, so that nothing is lost; a single server has a second process for its copy. All copies need memory, and snapshots are not used (docs/failures.md). 0: 2 with two servers or more, unless `strategy.snapshot_seconds` asks for snapshots; otherwise 1."))),
+              {.least = 0, .most = 3},
+              "Copies of what each parameter server holds. 1: its own; a killed server continues from its snapshot, without its last updates. 2: one more on the next server, which takes its place within 2 s, so that nothing is lost; a single server has a second process for its copy. 3: on the next two servers. All copies need memory, and snapshots are not used (docs/failures.md). 0: 2 with two servers or more, unless `strategy.snapshot_seconds` asks for snapshots; otherwise 1."))),
       when(
           kStrategy, using_servers(),
           without_result(job_key(

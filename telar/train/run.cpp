@@ -291,6 +291,10 @@ class Run {
   RunSummary lead_and_record(const RunFolder& folder, Session& session, Trainer& trainer) {
     try {
       return lead_in(folder, session, trainer);
+    } catch (const CopiesLost& lost) {
+      warn(fmt::format("{}; the run goes back from step {} to its newest checkpoint", lost.what(),
+                       trainer.state().step));
+      throw;
     } catch (const std::exception& error) {
       if (trainer.times().steps() > 0) write_failure(folder, trainer, as_error(error).what());
       throw;
@@ -525,7 +529,7 @@ class Run {
         job_, opened_.data.spec(), opened_.decision,
         ClusterOptions{options_.coordinate, servers(), options_.listens, options_.security, options_.program,
                        folder.path(), options_.say, steps_of_epoch(), opened_.data.stream.get(),
-                       options_.stop_requested});
+                       options_.stop_requested, options_.goes_back});
     try {
       cluster->start(session, trainer.state());
     } catch (const Error& error) {
@@ -1031,7 +1035,29 @@ bool has_trained(const Job& job, bool resume) {
   }
 }
 
-RunSummary run_job(Job job, const RunOptions& options) { return Run(std::move(job), options).run(); }
+RunSummary run_job(Job job, RunOptions options) {
+  constexpr int kReturns = 3;
+  fs::path checkpoint;
+  int returns = 0;  // to this checkpoint
+  // A supervisor starts servers and all else again, maybe on other hosts.
+  if (options.own_servers.empty() && !options.listens)
+    options.goes_back = [&, stop = options.stop_requested](const fs::path& newest) {
+      returns = std::exchange(checkpoint, newest) == newest ? returns + 1 : 1;
+      return returns <= kReturns && !(stop && stop());
+    };
+  for (bool again = false;; again = true) {
+    try {
+      return Run(job, options).run();
+    } catch (const CopiesLost& lost) {
+      job.output.folder = lost.folder().string();
+      options.resume = true;
+      options.coordinate = lost.coordinator();
+    } catch (const Error& error) {
+      if (!again) throw;
+      throw run_error("{}", error.what());  // what had been right when the run began
+    }
+  }
+}
 
 void check_runs(Job job) {
   settle_workers(job, job_workers(job, nullptr));

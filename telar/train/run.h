@@ -124,7 +124,9 @@ struct RunOptions {
   /// will have others. Empty: StrategyJob::server_addresses.
   std::vector<std::string> own_servers;
   std::function<void(const std::string& address)> listens;  ///< told where workers join; may be empty
-  Security security;                                        ///< for servers and workers on other hosts
+  /// As ClusterOptions has it, set by run_job().
+  std::function<bool(const std::filesystem::path& checkpoint)> goes_back;
+  Security security;  ///< for servers and workers on other hosts
 };
 
 /// Whether this process writes the run, and reports.
@@ -134,8 +136,9 @@ inline bool leads(const RunOptions& options) {
 }
 
 /// Opens the data, creates or resumes the run folder, trains with checkpoints and logs, and tests. A run that
-/// is stopped saves a checkpoint. Throws Error.
-RunSummary run_job(Job job, const RunOptions& options);
+/// is stopped saves a checkpoint. One of which parameter servers have lost all copies of a variable goes back
+/// to its newest checkpoint, three times at most without a new one. Throws Error.
+RunSummary run_job(Job job, RunOptions options);
 
 /// Whether the run of a job needs no other process, because the last of its steps are in a checkpoint, in its
 /// folder (if it is resumed) or in output.storage.

@@ -95,7 +95,8 @@ class Worker {
                              .job = membership.job(),
                              .member = membership.id(),
                              .shared_memory = job_.strategy.shared_memory,
-                             .patience_seconds = options.patience_seconds,
+                             // With copies, the coordinator decides first.
+                             .patience_seconds = (copies ? 2 : 1) * options.patience_seconds,
                              .tenure = membership.tenures()[s],
                              .shard = copies ? static_cast<uint32_t>(s + 1) : 0,
                              .generation = copies ? membership.heads()[s].generation : 0,

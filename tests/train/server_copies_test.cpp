@@ -54,6 +54,56 @@ constexpr const char* kJoins =
     "kill $job\n"
     "wait $job\n";
 
+/// Trains $1 with the strategy $2. Both servers are killed, in one command, after each of the first $3
+/// checkpoints as soon as 20 more steps are made.
+constexpr const char* kBoth =
+    "$TELAR train small.yaml --output $1 --set strategy.name=$2 --set strategy.servers=2 "
+    "--set training.epochs=12 --set output.checkpoint_epochs=1 >$1.out 2>$1.err & job=$!\n"
+    "for ((fault = 1; fault <= $3; ++fault)); do\n"
+    "  at=$(ls $1/checkpoints 2>/dev/null | sort -V | tail -1)\n"
+    "  until now=$(ls $1/checkpoints 2>/dev/null | sort -V | tail -1); [ -n \"$now\" -a \"$now\" != \"$at\" ]; do\n"
+    "    kill -0 $job || exit 99; sleep 0.02; done\n"
+    "  steps=$(wc -l <$1/metrics.jsonl)\n"
+    "  until [ $(wc -l <$1/metrics.jsonl) -gt $((steps + 20)) ]; do kill -0 $job || exit 99; sleep 0.02; done\n"
+    "  kill -KILL $(pgrep -f \"$PWD/$1/servers/[01]/address\")\n"
+    "  until [ $(grep -c 'goes back' $1.err) -ge $fault ]; do kill -0 $job || exit 98; sleep 0.02; done\n"
+    "done\n"
+    "wait $job\n";
+
+/// Trains $1 on three servers, of which two are killed in one command, three times.
+constexpr const char* kTwoOfThree =
+    "$TELAR train small.yaml --output $1 --set strategy.servers=3 --set strategy.server_replicas=3 --set training.epochs=12 >$1.out 2>$1.err & job=$!\n"
+    "for fault in 1 2 3; do\n"
+    "  until [ $(cat $1/logs/events.log 2>/dev/null | grep -c 'all variables have 3 copies') -ge $fault ]; do\n"
+    "    kill -0 $job || exit 99; sleep 0.02; done\n"
+    "  kill -KILL $(pgrep -f \"$PWD/$1/servers/[^$((fault % 3))]/address\")\n"
+    "done\n"
+    "wait $job\n";
+
+/// Trains $1 on two servers and two workers that are as on other hosts. Both servers are killed after the
+/// second checkpoint, and started again at their addresses.
+constexpr const char* kElsewhere =
+    "export TELAR_TOKEN=a-token-of-a-test; rm -f *.address *.log; run=$1\n"
+    "trap 'kill -KILL $(jobs -p) 2>/dev/null' EXIT\n"
+    "job=$$\n"
+    "until_there() { until \"$@\"; do kill -0 $job || exit 99; sleep 0.02; done; }\n"
+    "$TELAR serve --listen 127.0.0.1:0 --address-file one.address 2>one.log & one=$!\n"
+    "$TELAR serve --listen 127.0.0.1:0 --address-file two.address 2>two.log & two=$!\n"
+    "until_there test -s one.address -a -s two.address\n"
+    "$TELAR train small.yaml --output $1 --coordinate 127.0.0.1:0 --set training.epochs=12 --set output.checkpoint_epochs=1 --set "
+    "\"strategy={name: sync_ps, workers: 2, threads: 1, placement: partitioned, servers: 2, "
+    "server_addresses: [$(cat one.address), $(cat two.address)]}\" >$1.out 2>$1.err & job=$!\n"
+    "until_there grep -sq 'work --join' $1.out\n"
+    "at=$(sed -n 's/.*work --join //p' $1.out)\n"
+    "$TELAR work --join $at >worker-1.log 2>&1 & first=$!\n"
+    "$TELAR work --join $at >worker-2.log 2>&1 & second=$!\n"
+    "until_there eval '[ $(ls $run/checkpoints 2>/dev/null | wc -l) -ge 2 ]'\n"
+    "kill -KILL $one $two\n"
+    "$TELAR serve --listen $(cat one.address) 2>one.log &\n"
+    "$TELAR serve --listen $(cat two.address) 2>two.log &\n"
+    "wait $job || exit\n"
+    "wait $first && wait $second\n";
+
 class ServerCopies : public testing::Test {
  protected:
   void SetUp() override {
@@ -66,6 +116,9 @@ class ServerCopies : public testing::Test {
                "output: {tensorboard: false, checkpoint_epochs: 0}\n");
     write_text(folder_ / "faults.sh", kFaults);
     write_text(folder_ / "joins.sh", kJoins);
+    write_text(folder_ / "both.sh", kBoth);
+    write_text(folder_ / "elsewhere.sh", kElsewhere);
+    write_text(folder_ / "two_of_three.sh", kTwoOfThree);
   }
 
   /// Two servers have copies by default; a single one has a second process for its copy.
@@ -74,17 +127,15 @@ class ServerCopies : public testing::Test {
     const std::string setting =
         servers == 1 ? "strategy.server_replicas=2"
                      : fmt::format("strategy.servers={} --set training.epochs={}", servers, epochs);
-    const std::string line = "cd '" + folder_.path().string() + "' && TELAR='" + telar_program() +
-                             "' timeout 200 bash faults.sh " + run + " " + strategy + " " +
-                             std::to_string(faults) + " '" + setting + "'";
-    return WEXITSTATUS(std::system(line.c_str()));  // NOLINT(concurrency-mt-unsafe): one thread
+    return bash("faults.sh " + run + " " + strategy + " " + std::to_string(faults) + " '" + setting + "'");
   }
 
   std::string text(const std::string& file) const { return read_text(folder_ / file); }
 
-  int join(const std::string& run, const std::string& strategy) const {
+  /// The exit code of a script with these arguments.
+  int bash(const std::string& arguments) const {
     const std::string line = "cd '" + folder_.path().string() + "' && TELAR='" + telar_program() +
-                             "' timeout 200 bash joins.sh " + run + " " + strategy;
+                             "' timeout 200 bash " + arguments;
     return WEXITSTATUS(std::system(line.c_str()));  // NOLINT(concurrency-mt-unsafe): one thread
   }
 
@@ -125,7 +176,7 @@ TEST_F(ServerCopies, ASynchronousRunWhoseServersAreKilledAndStoppedIsTheQuietOne
 /// The server that has joined is then the head of what the killed one held.
 TEST_F(ServerCopies, AServerJoinsAndTakesThePlaceOfOneThatIsKilled) {
   for (const std::string strategy : {"sync_ps", "downpour"}) {
-    ASSERT_EQ(join(strategy, strategy), 143)
+    ASSERT_EQ(bash("joins.sh " + strategy + " " + strategy), 143)
         << text(strategy + ".err") << text(strategy + ".out") << text("three.log");
     expect_nothing_lost(strategy);
     const std::string events = text(strategy + "/logs/events.log");
@@ -137,6 +188,35 @@ TEST_F(ServerCopies, AServerJoinsAndTakesThePlaceOfOneThatIsKilled) {
   const size_t epochs = losses("sync_ps").size() / 100 + 1;
   ASSERT_EQ(train("quiet", "sync_ps", 0, 2, epochs), 0) << text("quiet.err");
   expect_equal_losses("sync_ps", "quiet");
+}
+
+TEST_F(ServerCopies, ARunWithoutAnyCopyOfAVariableGoesBackToItsCheckpoint) {
+  ASSERT_EQ(train("quiet", "sync_ps", 0, 2, 12), 0) << text("quiet.err");
+  ASSERT_EQ(bash("both.sh both sync_ps 3"), 0) << text("both.err") << text("both.out");
+  EXPECT_TRUE(says(text("both.err"), "no copy of what parameter server"));
+  EXPECT_TRUE(says(text("both.err"), "the run goes back from step"));
+  EXPECT_EQ(losses("both").size(), losses("quiet").size());
+  expect_equal_losses("both", "quiet");
+  expect_nothing_lost("both");
+  EXPECT_EQ(nlohmann::json::parse(text("both/summary.json")).at("epochs"), 12);
+}
+
+/// Nothing has to be made again.
+TEST_F(ServerCopies, WithThreeCopiesTwoServersMayBeLostInTheSameMoment) {
+  ASSERT_EQ(train("quiet", "sync_ps", 0, 2, 12), 0) << text("quiet.err");
+  ASSERT_EQ(bash("two_of_three.sh three"), 0) << text("three.err") << text("three.out");
+  EXPECT_FALSE(says(text("three.err"), "goes back"));
+  expect_equal_losses("three", "quiet");
+  expect_nothing_lost("three", 3);
+}
+
+TEST_F(ServerCopies, WorkersOfOtherHostsFollowARunThatGoesBack) {
+  ASSERT_EQ(train("quiet", "sync_ps", 0, 2, 12), 0) << text("quiet.err");
+  ASSERT_EQ(bash("elsewhere.sh elsewhere"), 0)
+      << text("elsewhere.err") << text("elsewhere.out") << text("worker-1.log");
+  EXPECT_TRUE(says(text("elsewhere.err"), "the run goes back from step"));
+  expect_equal_losses("elsewhere", "quiet");
+  expect_nothing_lost("elsewhere");
 }
 
 TEST_F(ServerCopies, AServerJoinsUnderItsHostAndOnlyWhereThereAreCopies) {
@@ -157,9 +237,7 @@ TEST_F(ServerCopies, AServerJoinsUnderItsHostAndOnlyWhereThereAreCopies) {
              "until [ -s one.address ]; do kill -0 $server || exit 99; sleep 0.05; done\n"
              "bash refused.sh $(cat one.address); code=$?\n"
              "kill $server; wait $server; exit $code\n");
-  const std::string line =
-      "cd '" + folder_.path().string() + "' && TELAR='" + telar_program() + "' timeout 100 bash host.sh";
-  EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 2);  // NOLINT(concurrency-mt-unsafe): one thread
+  EXPECT_EQ(bash("host.sh"), 2);
   EXPECT_TRUE(says(text("refused.err"), "those of this run have no copies (strategy.server_replicas)"));
 }
 

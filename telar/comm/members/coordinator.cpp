@@ -53,6 +53,7 @@ class Coordinator::Impl {
   void resize(int64_t workers, bool spares_leave);
   void move(const std::vector<StoreHead>& heads);
   void drain();
+  void abandon();
   std::vector<StepDone> wait(double seconds);
   /// Also requires that wait() has returned all steps.
   bool epoch_finished() const;
@@ -82,6 +83,7 @@ class Coordinator::Impl {
   void deliver();
   /// The same for the training's thread; the network's thread passes on the news.
   void deliver_from_outside();
+  void say_over(std::unique_lock<std::mutex>& lock);
   bool anybody() const;
 
   CoordinatorOptions options_;  ///< only move() changes them
@@ -93,6 +95,7 @@ class Coordinator::Impl {
   std::optional<std::string> failure_;
   MemberLosses losses_;
   bool over_ = false;
+  bool abandoned_ = false;
   bool stopping_ = false;
   bool poked_ = false;
   Clock::time_point last_tick_ = Clock::now();
@@ -120,19 +123,23 @@ Coordinator::Impl::Impl(CoordinatorOptions options) : options_(std::move(options
 Coordinator::Impl::~Impl() {
   {
     std::unique_lock lock(mutex_);
-    over_ = true;
-    members::Reply end;
-    end.mutable_over();
-    for (Connection& connection : connections_)
-      if (connection.member != 0) connection.send(end);
-    poke();
-    changed_.wait_for(lock, kMemberGoodbye, [this] { return !anybody(); });
+    if (!abandoned_) say_over(lock);
     stopping_ = true;
     for (Connection& connection : connections_) connection.freeze();
   }
   server_->shutdown();
   queue_->Shutdown();
   thread_.join();
+}
+
+void Coordinator::Impl::say_over(std::unique_lock<std::mutex>& lock) {
+  over_ = true;
+  members::Reply end;
+  end.mutable_over();
+  for (Connection& connection : connections_)
+    if (connection.member != 0) connection.send(end);
+  poke();
+  changed_.wait_for(lock, kMemberGoodbye, [this] { return !anybody(); });
 }
 
 bool Coordinator::Impl::anybody() const {
@@ -416,6 +423,11 @@ int64_t Coordinator::Impl::steps_done() const {
   return registry_.steps_done();
 }
 
+void Coordinator::Impl::abandon() {
+  const std::lock_guard lock(mutex_);
+  abandoned_ = true;
+}
+
 MemberLosses Coordinator::Impl::losses() const {
   const std::lock_guard lock(mutex_);
   return losses_;
@@ -437,6 +449,7 @@ void Coordinator::move(const std::vector<StoreHead>& heads) { impl_->move(heads)
 int64_t Coordinator::extend(const std::vector<std::string>& places) { return impl_->extend(places); }
 void Coordinator::resize(int64_t workers, bool spares_leave) { impl_->resize(workers, spares_leave); }
 void Coordinator::drain() { impl_->drain(); }
+void Coordinator::abandon() { impl_->abandon(); }
 bool Coordinator::epoch_finished() const { return impl_->epoch_finished(); }
 int64_t Coordinator::steps_done() const { return impl_->steps_done(); }
 std::vector<StepDone> Coordinator::wait(double seconds) { return impl_->wait(seconds); }

@@ -89,7 +89,8 @@ class Coordinator {
  public:
   /// Starts to listen. Throws Error (user) if the address is invalid or listening there is not safe.
   explicit Coordinator(CoordinatorOptions options);
-  /// Tells the members that the training is over and briefly waits for them to leave.
+  /// Tells the members that the training is over and briefly waits for them to leave; or, after abandon(),
+  /// that they are lost, so that they look for the next coordinator at this address.
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
@@ -105,6 +106,7 @@ class Coordinator {
   int64_t extend(const std::vector<std::string>& places);
   /// Rhythm::free: so many members work from now on; MemberRegistry::resize().
   void resize(int64_t workers, bool spares_leave);
+  void abandon();
   /// The parameter servers are these from now on. May be called by any thread.
   void move(const std::vector<StoreHead>& heads);
   /// Stops giving out new batches. All parts of batches already begun are still done, including those that

@@ -108,6 +108,11 @@ class StoreChains::Impl {
     return failure_;
   }
 
+  bool copies_lost() const {
+    const std::lock_guard lock(mutex_);
+    return copies_lost_;
+  }
+
  private:
   struct Server {
     std::string address;
@@ -431,8 +436,10 @@ class StoreChains::Impl {
       keepers_[placement.shard].place(std::move(placement.servers));
   }
 
-  void fail(const Error& error) {
-    if (!failure_) failure_ = error;
+  void fail(const Error& error, bool copies_lost = false) {
+    if (failure_) return;
+    failure_ = error;
+    copies_lost_ = copies_lost;
   }
 
   /// Carries out the keepers' decisions. The threads of the servers send what there is to tell, and tell()
@@ -480,10 +487,12 @@ class StoreChains::Impl {
     if (answer) return void(missing_since_.erase(s));
     const std::chrono::duration<double> since =
         Clock::now() - missing_since_.emplace(s, Clock::now()).first->second;
-    if (!exist && since > kLastWord) fail(run_error("no copy of what parameter server {} held is left", s));
+    if (!exist && since > kLastWord)
+      fail(run_error("no copy of what parameter server {} held is left", s), true);
     if (since.count() > options_.patience_seconds)
       fail(run_error("no parameter server with a copy of what server {} held has answered for {:.0f} s", s,
-                     since.count()));
+                     since.count()),
+           true);
   }
 
   /// Calls others without the lock. One at a time, so that the last word is the last decision.
@@ -522,7 +531,8 @@ class StoreChains::Impl {
   bool joined_changed_ = false;
   bool copying_ = false;
   std::optional<Error> failure_;
-  bool told_ = false;  ///< of failure_
+  bool copies_lost_ = false;  ///< is what failure_ says
+  bool told_ = false;         ///< of failure_
   std::map<size_t, StoreHead> known_;
   bool said_complete_ = false;                         ///< after the last loss
   std::map<size_t, Clock::time_point> missing_since_;  ///< shards without a whole copy
@@ -537,5 +547,6 @@ std::vector<StoreHead> StoreChains::heads() const { return impl_->heads(); }
 void StoreChains::copy() { impl_->copy(); }
 void StoreChains::join(const std::string& address) { impl_->join(address); }
 std::optional<Error> StoreChains::failure() const { return impl_->failure(); }
+bool StoreChains::copies_lost() const { return impl_->copies_lost(); }
 
 }  // namespace telar

@@ -74,6 +74,8 @@ class StoreChains {
   /// Why the training cannot go on: no copy of a shard is left, or another coordinator has taken the servers.
   /// Empty: it can.
   std::optional<Error> failure() const;
+  /// failure() is that no copy of a shard is left.
+  bool copies_lost() const;
 
  private:
   class Impl;
