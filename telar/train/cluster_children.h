@@ -25,7 +25,8 @@ struct ClusterOptions {
   int64_t epoch_steps = 0;                      ///< batches in an epoch
   const Stream* stream = nullptr;               ///< of which the batches are; null: of files
   std::function<bool()> stop_requested;         ///< called from any thread; empty: never stop
-  /// Whether the run goes back to this checkpoint, its newest one, when no copy is left (CopiesLost); empty: no.
+  /// Whether the run goes back to this checkpoint, its newest one, when no copy is left (CopiesLost); empty:
+  /// no.
   std::function<bool(const std::filesystem::path& checkpoint)> goes_back;
 };
 
