@@ -18,6 +18,7 @@ import threading
 import time
 
 from telar import _native
+from telar.lines import Lines
 from telar.run import _settings, command
 
 _LOOK = 0.05  # seconds
@@ -51,6 +52,24 @@ def train(job, num_workers=None, storage_path=None, address="auto", output=None,
     words += [str(word) for option in options.items() if option[1] is not None for word in option]
     words += ["--insecure-network"] * insecure_network + ["--resume"] * resume
     return Run(words + _settings(overrides), files)
+
+
+def trainer(job, scaling_config=None, run_config=None, datasets=None, label=None, certificates=None, insecure_network=False,
+            **overrides):
+    """A DataParallelTrainer of Ray Train, each of whose workers is a process of the job: result = telar.ray.trainer(...).fit().
+
+    Each epoch and each checkpoint is reported; a checkpoint of result is the folder of a run, with the checkpoint and the best.
+    Where a worker fails, Ray starts all of them again from the last checkpoint, as run_config.failure_config says: unlike
+    train(), where the others go on.
+
+    job: the path of a job here, or a job as a dict; paths in it are those of each node. scaling_config, run_config: of Ray Train.
+    datasets: {"train": a ray.data.Dataset}, of which each worker writes its part to the disk of its node and trains on it
+    (data.spread); label: its column that is predicted, and the others are the features: numbers, or one column of arrays.
+    certificates: a folder on each node; this or insecure_network, if the workers are on several nodes. overrides: keys of the
+    job. Raises telar.Error. What is wrong with the job, fit() says.
+    """
+    from telar.ray_trainer import trainer as of_ray_train  # which needs ray[train]
+    return of_ray_train(job, scaling_config, run_config, datasets, label, certificates, insecure_network, **overrides)
 
 
 class Run:
@@ -112,7 +131,7 @@ class Run:
             if over:
                 self._await_end()  # before the last look
             if self.folder is not None:
-                metrics = metrics or _Lines(os.path.join(self.folder, "metrics.jsonl"))
+                metrics = metrics or Lines(os.path.join(self.folder, "metrics.jsonl"))
                 for record in (*metrics.new(), *self._checkpoints()):
                     if record["step"] > last.get(record["kind"], self._after):
                         last[record["kind"]] = record["step"]
@@ -142,27 +161,3 @@ class Run:
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             if name[len("step-"):].isdigit():  # otherwise it is being written
                 yield {"kind": "checkpoint", "step": int(name[len("step-"):]), "path": os.path.join(folder, name)}
-
-
-class _Lines:
-    """The records of a file to which others append, and which a run that is started again replaces."""
-
-    def __init__(self, path):
-        self.path = path
-        self.file = None
-
-    def new(self):
-        yield from self._rest()
-        try:
-            if self.file is None or os.fstat(self.file.fileno()).st_ino != os.stat(self.path).st_ino:
-                self.file = open(self.path, "rb")  # noqa: SIM115: until there is another one
-        except FileNotFoundError:
-            return
-        yield from self._rest()
-
-    def _rest(self):
-        for line in iter(self.file.readline, b"") if self.file else ():
-            if not line.endswith(b"\n"):  # it is being written
-                self.file.seek(-len(line), os.SEEK_CUR)
-                return
-            yield json.loads(line)
