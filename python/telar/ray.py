@@ -68,7 +68,10 @@ def trainer(job, scaling_config=None, run_config=None, datasets=None, label=None
     certificates: a folder on each node; this or insecure_network, if the workers are on several nodes. overrides: keys of the
     job. Raises telar.Error. What is wrong with the job, fit() says.
     """
-    from telar.ray_trainer import trainer as of_ray_train  # which needs ray[train]
+    try:
+        from telar.ray_trainer import trainer as of_ray_train
+    except ImportError as error:
+        raise _native.Error(f"telar.ray.trainer needs Ray Train, and {error}: pip install 'ray[train]'") from error
     return of_ray_train(job, scaling_config, run_config, datasets, label, certificates, insecure_network, **overrides)
 
 

@@ -244,14 +244,21 @@ def _checkpoints(run):
     return [int(name.removeprefix("step-")) for name in names if name.removeprefix("step-").isdigit()]
 
 
+def _numbers(name, values):
+    values = np.asarray(values)
+    if values.dtype.kind not in "biuf":
+        raise _native.Error(f"the column {name} of the dataset is not of numbers, or of arrays of one shape, but of {values.dtype}")
+    return values
+
+
 def _written(shard, label, folder):
     """Writes a worker's part of a dataset of Ray; returns the keys of the job that name it."""
     features, labels = [], []
     for batch in shard.iter_batches(batch_format="numpy"):
         if label not in batch:
             raise _native.Error(f"the dataset has no column {label}: it has " + ", ".join(batch))
-        labels.append(batch.pop(label))
-        columns = [np.asarray(batch[name], np.float32) for name in batch]
+        labels.append(_numbers(label, batch.pop(label)))
+        columns = [_numbers(name, values).astype(np.float32) for name, values in batch.items()]
         features.append(columns[0] if len(columns) == 1 and columns[0].ndim > 1 else np.stack(columns, axis=1))
     if not labels:
         raise _native.Error("a worker has no sample of the dataset: give it more rows, or fewer workers")

@@ -79,6 +79,25 @@ with shards.checkpoint.as_directory() as run:
     assert sizes["train"] + sizes["validation"] == 600, sizes
 
 refused("unknown key 'layers'", JOB | {"layers": 3}, 2, "unknown")
+
+
+class Shard:
+    def __init__(self, **columns):
+        self.columns = columns
+
+    def iter_batches(self, **_):
+        return iter([dict(self.columns)] if self.columns else [])
+
+
+for text, shard in {"the dataset has no column kind: it has a": Shard(a=[1.0]), "a worker has no sample": Shard(),
+                    "the column city of the dataset is not of numbers": Shard(city=["Rome"], kind=[1]),
+                    "the column kind of the dataset is not of numbers": Shard(a=[1.0], kind=["yes"])}.items():
+    try:
+        telar.ray_trainer._written(shard, "kind", here)
+    except telar.Error as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError(f"there was no error: {text}")
 for wrong in ({"datasets": {"train": None}}, {"datasets": {"test": None}, "label": "kind"}):
     try:
         telar.ray.trainer(JOB, **wrong)
