@@ -5,7 +5,11 @@
 //
 // When the program ends, the file has the account of the last TELAR_GPU_ACTIVITY_SECONDS (0.2) of the GPU's
 // time. CUPTI reads the times on the GPU, also of kernels within a CUDA graph.
+//
+// With TELAR_GPU_LAUNCHES=FILE, the file has the name of each kernel before it starts, but for those within a
+// CUDA graph. CUDA_LAUNCH_BLOCKING=1 makes the host wait for each: the last one is the one that never ends.
 #include <cupti.h>
+#include <cxxabi.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -113,11 +117,34 @@ void write_account() {
   std::fclose(file);
 }
 
+void note_launch(void* file, CUpti_CallbackDomain, CUpti_CallbackId, const void* data) {
+  const auto* call = static_cast<const CUpti_CallbackData*>(data);
+  if (call->callbackSite != CUPTI_API_ENTER || call->symbolName == nullptr) return;
+  char* name = abi::__cxa_demangle(call->symbolName, nullptr, nullptr, nullptr);
+  const std::lock_guard lock(mutex);
+  std::fprintf(static_cast<std::FILE*>(file), "%s\n", name != nullptr ? name : call->symbolName);
+  std::fflush(static_cast<std::FILE*>(file));
+  std::free(name);
+}
+
+void note_launches(const char* path) {
+  std::FILE* file = std::fopen(path, "w");  // for the rest of the process
+  if (file == nullptr) return std::perror(path);
+  CUpti_SubscriberHandle subscriber{};
+  bool noted = cuptiSubscribe(&subscriber, note_launch, file) == CUPTI_SUCCESS;
+  for (const auto call :
+       {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz})
+    noted = noted && cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, call) == CUPTI_SUCCESS;
+  if (!noted) std::fputs("gpu_activity: CUPTI refuses to note launches\n", stderr);
+}
+
 }  // namespace
 
 /// Called by CUDA's driver when it starts.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   works();  // is destroyed after the account is written
+  if (const char* path = std::getenv("TELAR_GPU_LAUNCHES")) note_launches(path);
   cuptiActivityRegisterCallbacks(request_buffer, take_buffer);
   for (const auto kind :
        {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET})

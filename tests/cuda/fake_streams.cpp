@@ -116,7 +116,7 @@ void wait_until(const Done& done) {
 namespace telar::test {
 
 void on_stream(cudaStream_t stream, std::function<void()> work) {
-  on_stream_when_it_can(stream, [work = std::move(work)] {
+  on_stream_when_it_can(stream, [work = with_faults(std::move(work))] {
     work();
     return true;
   });

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <functional>
 #include <set>
 #include <string>
 
@@ -58,6 +59,9 @@ void forbid_recording();
 int current_gpu();
 /// Whether an NCCL sum that is not complete was enqueued on the current GPU.
 bool is_summing();
+
+/// The work, with the faults that a rehearsal asks for (fake_faults.cpp).
+std::function<void()> with_faults(std::function<void()> work);
 
 /// Completes the work on a stream, or on the whole current GPU of this thread.
 void finish(cudaStream_t stream);
