@@ -408,7 +408,7 @@ void add_train(Verb& program) {
       "  telar train examples/fashion_mnist.yaml --set strategy.name=downpour --set strategy.workers=2\n"
       "Ctrl-C stops the training after the current step, with a checkpoint; a second Ctrl-C quits at once.\n"
       "Exit codes: 0 success, 1 the run failed, 2 invalid job or command line, 130 stopped by Ctrl-C, 143 by SIGTERM,\n"
-      "129 by a lost connection (SIGHUP).");
+      "129 by a lost connection (SIGHUP), 75 stopped while output.storage did not take the last checkpoint.");
   verb.action_of_each_process([arguments, profile] { return train(*arguments, profile.given()); });
 }
 

@@ -116,7 +116,7 @@ spec:
         onExitCodes: {containerName: telar, operator: In, values: [2]}
         onPodConditions: []
       - action: Ignore
-        onExitCodes: {containerName: telar, operator: In, values: [129, 130, 143]}
+        onExitCodes: {containerName: telar, operator: In, values: [75, 129, 130, 143]}
         onPodConditions: []
       - action: Ignore
         onPodConditions:

@@ -1,6 +1,7 @@
 #include "telar/train/run.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <utility>
@@ -247,7 +248,7 @@ class Run {
     const bool again = options_.resume;
     const bool looked = use_storage(again, [&] {
       storage_.emplace(
-          job_.output, [this](const std::string& text) { warn(text); }, options_.stop_requested);
+          job_.output, [this](const std::string& text) { warn(text); }, stops());
       storage_->look();
       if (storage_->has_checkpoint()) storage_->require_job(job_, again);
       options_.resume |= storage_->has_checkpoint();
@@ -265,6 +266,11 @@ class Run {
       if (trainer.state().step == 0) folder.discard_if_new();
       throw;
     }
+  }
+
+  /// Whether the run is being stopped, here or in another process; from any thread.
+  std::function<bool()> stops() const {
+    return [this] { return stops_ || (options_.stop_requested && options_.stop_requested()); };
   }
 
   /// If the job names a storage: what fails there is a mistake of the user, but not when a run is started
@@ -582,7 +588,8 @@ class Run {
       if (!kept_.is_whole()) throw run_error("both processes that had a copy of the whole state are lost");
       folder_ = &taken_over_.emplace(RunFolder::take_over(home_.folder, home_.known, silent));
       if (!job_.output.storage.empty())  // at once, so that nobody else begins with it before a checkpoint
-        storage_.emplace(job_.output, options_.heir->warn).succeed(home_.owner, options_.processes->rank());
+        storage_.emplace(job_.output, options_.heir->warn, stops())
+            .succeed(home_.owner, options_.processes->rank());
     } catch (const Error& error) {
       const std::string why = fmt::format(
           "rank 0 is lost, and rank {} on {} cannot go on with the run: {}; the last checkpoint is whole; continue from it with --resume, with any number of processes",
@@ -850,6 +857,7 @@ class Run {
       held_.clear();
       ended_for_newcomer_ = word == kNewcomer;
       if (ended_for_newcomer_) throw run_error("another process takes part from here on");
+      stops_ = word == kStop;
       return word == kStop;
     };
   }
@@ -1001,6 +1009,7 @@ class Run {
   int64_t since_step_ = 0;    ///< after which this process began
   mutable KeptState kept_;
   mutable HeldReports held_;
+  mutable std::atomic<bool> stops_ = false;  ///< all processes stop at this step
   RunHome home_;
   std::optional<RunStorage> storage_;        ///< in rank 0, if the job names one
   const RunFolder* folder_ = nullptr;        ///< of an elastic run, in rank 0
