@@ -436,9 +436,11 @@ class Run {
       if (run.cluster != nullptr) {
         summary.staleness = run.cluster->staleness();
         summary.losses = run.cluster->losses();
+        summary.absent = workers_of_servers() - run.cluster->working();
       } else {
         summary.losses = trainer.state().losses;  // of an earlier strategy of this run
       }
+      if (options_.elastic != nullptr) summary.absent = begun_with_ - options_.elastic->size();
       summary.not_stored = checkpoints.not_stored();
       summary.after_checkpoint = checkpoints.failure();
       write_file(folder.summary(), to_json(summary), Links::refuse);
@@ -469,6 +471,9 @@ class Run {
     return summary;
   }
 
+  /// How many are to come; 0: the strategy has no parameter servers.
+  int64_t workers_of_servers() const { return uses_servers(job_) ? all_workers_of(job_.strategy) : 0; }
+
   /// CheckpointWriting::store.
   std::function<std::string(const fs::path&, int64_t)> storing() {
     if (!storage_) return {};
@@ -494,6 +499,7 @@ class Run {
   RunSummary nothing_to_do(const RunFolder& folder, const Trainer& trainer, const ResumePoint& point) {
     RunSummary summary;
     summary.nothing_to_do = true;
+    summary.absent = workers_of_servers();
     summary.folder = folder.path().string();
     summary.checkpoint = point.checkpoint.string();
     summary.stopped_early = trainer.state().stopped_early;

@@ -25,9 +25,8 @@ class StorageProgram {
  public:
   /// `place`: s3://BUCKET/FOLDER (rclone if it is on the PATH, otherwise aws), REMOTE:FOLDER of rclone's
   /// configuration, or the absolute path of a folder (cp). Throws Error (user) if it is none of these.
-  /// `warn` is told when a copy is begun again. `stop`: whether all that runs is broken off; `ends`: whether the
-  /// run is being stopped, so that the first call that is killed is the last one. All are called from any
-  /// thread.
+  /// `warn` is told when a copy is begun again. `stop`: whether all that runs is broken off. `ends`: whether
+  /// the run is being stopped, so that the first call that is killed is the last one. Called from any thread.
   explicit StorageProgram(std::string place, std::function<void(const std::string&)> warn = {},
                           StoragePatience patience = {}, std::function<bool()> stop = {},
                           std::function<bool()> ends = {});
