@@ -27,6 +27,7 @@
 #include "telar/train/job_reader.h"
 #include "telar/train/job_strategy.h"
 #include "telar/train/run_folder.h"
+#include "telar/train/shared_task.h"
 
 namespace telar::cli {
 
@@ -483,6 +484,7 @@ int launch(const LaunchArguments& of_all) {
                          .say = say,
                          .show = [](const std::string& line) { std::cout << line << std::endl; }});
   int code = 0;
+  bool terminated = false;
   {
     const StopRequest stop(kLaunchStops);
     const auto start = std::chrono::steady_clock::now();
@@ -491,10 +493,12 @@ int launch(const LaunchArguments& of_all) {
       const std::chrono::duration<double> now = std::chrono::steady_clock::now() - start;
       over = supervisor.advance(now.count());
       code = over.value_or(0);
+      terminated = stop.requested() && 128 + stop.signal_number() == kTerminated;
     }
   }
   if (code != kWrong) run.keep_folder();
-  if (code == kTerminated && job.run.on == "slurm") requeue_slurm_job(say);
+  if ((code == kTerminated || (code == kStoppedUnstored && terminated)) && job.run.on == "slurm")
+    requeue_slurm_job(say);
   return code;
 }
 

@@ -11,6 +11,7 @@
 #include "telar/cli/service.h"
 #include "telar/cli/together.h"
 #include "telar/cli/verbs.h"
+#include "telar/comm/peers/peer_links.h"
 #include "telar/core/error.h"
 #include "telar/data/files.h"
 #include "telar/data/source.h"
@@ -48,6 +49,7 @@ struct TrainArguments {
   int64_t workers = 0;  ///< 0: not given
   std::string coordinate;
   double wait = 0;
+  double linger = 0;
   std::string address_file;
   std::vector<std::string> own_servers;
   std::string metrics;
@@ -128,8 +130,9 @@ class FirstStepLine final : public TrainingObserver {
   bool said_ = false;
 };
 
+/// `absent`: is set to RunSummary::absent.
 int train(const Job& job, const TrainArguments& arguments, bool profile, Processes* processes,
-          ElasticProcesses* elastic = nullptr) {
+          ElasticProcesses* elastic = nullptr, int64_t* absent = nullptr) {
   const bool quiet = arguments.quiet || (processes != nullptr && processes->rank() > 0);
   if (arguments.check) {
     const std::string text = job_report(
@@ -169,6 +172,7 @@ int train(const Job& job, const TrainArguments& arguments, bool profile, Process
   const RunSummary summary = run_job(job, options);
   const int code = exit_code_of(summary, stop.requested() ? stop.signal_number() : 0, processes);
   if (processes != nullptr && processes->rank() > 0) return code;
+  if (absent != nullptr) *absent = summary.absent;
   say_ended(summary, arguments.summary, quiet);
   end_with_newcomers(summary, elastic);
   return code;
@@ -200,9 +204,10 @@ void say_address(const TrainArguments& arguments, const std::string& address) {
   }
 }
 
-/// The processes of a strategy in lockstep, without MPI; null: this one alone.
+/// The processes of a strategy in lockstep, without MPI; null: this one alone. `address`: is set to where
+/// they join.
 std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& arguments, bool profile,
-                                    const Processes* started) {
+                                    const Processes* started, std::string& address) {
   const bool coordinates = !arguments.coordinate.empty();
   if (uses_servers(job)) {
     if (arguments.workers > 0)
@@ -241,7 +246,7 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
                   .coordinate = arguments.coordinate,
                   .wait = arguments.wait,
                   .needs_nobody = [&] { return alone = has_trained(job, arguments.resume); },
-                  .listens = [&arguments](const std::string& address) { say_address(arguments, address); },
+                  .listens = [&](const std::string& at) { say_address(arguments, address = at); },
                   .security = security_of(arguments.security),
                   .description = to_json(task),
                   .stop_requested = [&stop] { return stop.requested(); },
@@ -255,6 +260,23 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
       std::cout << "nobody else has come; the training is over, and needs nobody" << std::endl;
     return nullptr;
   }
+}
+
+/// When the run has ended well: a process that takes the place of a lost one may come later than that.
+void linger(const TrainArguments& arguments, const std::string& address, int64_t absent) {
+  if (arguments.linger == 0 || absent <= 0) return;
+  const StopRequest stop({nullptr, nullptr});
+  const auto say = [&](const std::string& text) {
+    if (!arguments.quiet) std::cout << text << std::endl;
+  };
+  say(fmt::format(
+      "the run is over; {} of its processes {} not here: for up to {:g} s, those that come are told so",
+      absent, absent == 1 ? "is" : "are", arguments.linger));
+  const int told = tell_late_processes(
+      address, static_cast<int>(absent), arguments.linger,
+      {.purpose = kTrainPurpose, .security = security_of(arguments.security), .stop = {}, .say = say},
+      [&stop] { return stop.requested(); });
+  say(fmt::format("{} of {} came, and know that the run is over", told, absent));
 }
 
 /// Throws Error (user) if a fold was trained with another job than the first one, as after --resume with a
@@ -330,16 +352,25 @@ int train(const TrainArguments& arguments, bool profile) {
   const std::unique_ptr<Processes> started = join_together();
   std::unique_ptr<PeerGroup> peers;
   std::optional<Job> job;
+  std::string address = arguments.coordinate;
+  int64_t absent = 0;
   const auto prepare = [&] {
     job = job_of(arguments, started.get());
     if (arguments.fold == kAllFolds) return train_folds(*job, arguments, started.get());
-    peers = peers_of(*job, arguments, profile, started.get());
-    return peers == nullptr ? train(*job, arguments, profile, started.get()) : 0;
+    peers = peers_of(*job, arguments, profile, started.get(), address);
+    if (peers != nullptr) return 0;
+    const int code = train(*job, arguments, profile, started.get(), nullptr, &absent);
+    if (arguments.workers > 1) absent = arguments.workers - 1;
+    return code;
   };
-  const int code = run_together(started.get(), prepare);
-  if (peers == nullptr) return code;
-  return run_together(&peers->processes(),
-                      [&] { return train(*job, arguments, profile, &peers->processes(), peers->elastic()); });
+  int code = run_together(started.get(), prepare);
+  if (peers != nullptr)
+    code = run_together(&peers->processes(), [&] {
+      return train(*job, arguments, profile, &peers->processes(), peers->elastic(), &absent);
+    });
+  peers.reset();
+  if (code == 0) linger(arguments, address, absent);
+  return code;
 }
 
 }  // namespace
@@ -354,13 +385,18 @@ void add_train(Verb& program) {
   verb.option("--workers", arguments->workers,
               "Train in so many processes, with this one: they are started here, or join at --coordinate")
       .between(1, 10'000);
-  verb.option(
+  const Option coordinate = verb.option(
       "--coordinate", arguments->coordinate,
       "HOST:PORT where processes on other hosts join (telar work); of a strategy with servers, strategy.server_addresses names them");
   verb.option(
           "--wait", arguments->wait,
           "Seconds to wait at --coordinate until all processes have joined; without it, for ever. A run whose training is over already goes on alone after a minute")
       .between(0.0, 1e6);
+  verb.option("--linger", arguments->linger,
+              "Seconds to stay when the run is over and lost processes were not replaced, to tell those that "
+              "join late")
+      .between(0.0, 1e6)
+      .needs(coordinate);
   verb.option("--own-servers", arguments->own_servers,
               "Parameter servers that were started for this process only (telar launch)")
       .one_value_at_a_time()
@@ -408,7 +444,7 @@ void add_train(Verb& program) {
       "  telar train examples/fashion_mnist.yaml --set strategy.name=downpour --set strategy.workers=2\n"
       "Ctrl-C stops the training after the current step, with a checkpoint; a second Ctrl-C quits at once.\n"
       "Exit codes: 0 success, 1 the run failed, 2 invalid job or command line, 130 stopped by Ctrl-C, 143 by SIGTERM,\n"
-      "129 by a lost connection (SIGHUP).");
+      "129 by a lost connection (SIGHUP), 75 stopped while output.storage did not take the last checkpoint.");
   verb.action_of_each_process([arguments, profile] { return train(*arguments, profile.given()); });
 }
 

@@ -57,6 +57,18 @@ Heir heir_of(const SharedTask& task, Progress& progress, bool supervised, Servic
           .metrics = task.metrics};
 }
 
+/// Whether the process that has coordinated the run stays to say so (telar train --linger).
+bool is_over(const WorkOptions& options) {
+  try {
+    const auto joined =
+        join_peers(options.coordinator, 0, 0,
+                   {.purpose = kTrainPurpose, .security = options.security, .stop = {}, .say = {}});
+    return joined && joined->links == nullptr;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 int work(const WorkArguments& arguments) {
   ServiceEnd end(arguments.follow, arguments.supervised ? StopRequest::Messages{} : kWorkStops);
   std::optional<EndsWithInput> ends_with_input;
@@ -81,7 +93,7 @@ int work(const WorkArguments& arguments) {
   }
   if (joined) {
     if (joined->links == nullptr) {
-      if (arguments.follow == 0) log.line("the run has ended and needed no other process");
+      if (arguments.follow == 0) log.line("the run is over, and needs no other process");
       return log.finish(0);
     }
     const SharedTask task = shared_task_from_json(joined->description);
@@ -122,8 +134,8 @@ int work(const WorkArguments& arguments) {
   try {
     telar::work(options);
   } catch (const Error&) {
-    if (!end.token().stop_requested()) throw;
-    log.line("left the run");
+    if (!end.token().stop_requested() && !is_over(options)) throw;
+    log.line(end.token().stop_requested() ? "left the run" : "the run is over");
   }
   return log.finish(end.signal_number() == 0 ? 0 : 128 + end.signal_number());
 }

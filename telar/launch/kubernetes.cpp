@@ -116,7 +116,7 @@ spec:
         onExitCodes: {containerName: telar, operator: In, values: [2]}
         onPodConditions: []
       - action: Ignore
-        onExitCodes: {containerName: telar, operator: In, values: [129, 130, 143]}
+        onExitCodes: {containerName: telar, operator: In, values: [75, 129, 130, 143]}
         onPodConditions: []
       - action: Ignore
         onPodConditions:
@@ -238,6 +238,8 @@ livenessProbe:
 constexpr int64_t kSaves = 300;     // seconds for a checkpoint, as telar launch gives
 constexpr int64_t kHandsOver = 60;  // a server ends when another one has all that it has, after 50 s at most
 constexpr const char* kStart = "1800";  // seconds: a node may have to come, and pull the image
+constexpr const char* kLateWorkers =
+    "600";  // seconds for which a worker waits for the first process, and this for one that comes late
 constexpr int kPort = 7000;
 constexpr int kServerPort = 7001;
 constexpr size_t kLongestName = 40;  // a label has 63 characters, and names of pods are longer
@@ -355,6 +357,7 @@ class Manifests {
     if (workers() > 0) more.insert(more.end(), {"--coordinate", fmt::format("0.0.0.0:{}", kPort)});
     if (workers() > 0 && !has_servers())
       more.insert(more.end(), {"--workers", std::to_string(processes_), "--wait", kStart});
+    if (workers() > 0 && job_.strategy.elastic.min == 0) more.insert(more.end(), {"--linger", kLateWorkers});
     Values values = values_of(
         "first",
         pod("first",
@@ -378,7 +381,7 @@ class Manifests {
     Values values = values_of(
         "worker",
         pod("worker", {{"COMMAND", words(command("work", {"--join", fmt::format("{}-first:{}", name_, kPort),
-                                                          "--wait", "600"}))},
+                                                          "--wait", kLateWorkers}))},
                        {"RESTART", by_load ? "" : "restartPolicy: Never"},
                        {"RESOURCES", resources(true)}}));
     values.emplace_back("COUNT", std::to_string(job_.strategy.elastic.min));

@@ -209,7 +209,7 @@ def main():
     try:
         import ray
     except ImportError as error:
-        return answer(refused=f"{sys.executable} has no Ray ({error}): install it there (pip install ray), or name the Python that has it with --python")
+        return answer(refused=f"{sys.executable} has no Ray ({error}): install it there (pip install ray), or use the Python that has it (telar launch: --python)")
     try:
         if address != "auto" and "://" not in address:  # Ray would wait for it for minutes
             host, _, port = address.rpartition(":")

@@ -1,6 +1,7 @@
 #include "telar/train/run.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <utility>
@@ -247,7 +248,7 @@ class Run {
     const bool again = options_.resume;
     const bool looked = use_storage(again, [&] {
       storage_.emplace(
-          job_.output, [this](const std::string& text) { warn(text); }, options_.stop_requested);
+          job_.output, [this](const std::string& text) { warn(text); }, stops());
       storage_->look();
       if (storage_->has_checkpoint()) storage_->require_job(job_, again);
       options_.resume |= storage_->has_checkpoint();
@@ -265,6 +266,11 @@ class Run {
       if (trainer.state().step == 0) folder.discard_if_new();
       throw;
     }
+  }
+
+  /// Whether the run is being stopped, here or in another process; from any thread.
+  std::function<bool()> stops() const {
+    return [this] { return stops_ || (options_.stop_requested && options_.stop_requested()); };
   }
 
   /// If the job names a storage: what fails there is a mistake of the user, but not when a run is started
@@ -434,9 +440,11 @@ class Run {
       if (run.cluster != nullptr) {
         summary.staleness = run.cluster->staleness();
         summary.losses = run.cluster->losses();
+        summary.absent = workers_of_servers() - run.cluster->working();
       } else {
         summary.losses = trainer.state().losses;  // of an earlier strategy of this run
       }
+      if (options_.elastic != nullptr) summary.absent = begun_with_ - options_.elastic->size();
       summary.not_stored = checkpoints.not_stored();
       summary.after_checkpoint = checkpoints.failure();
       write_file(folder.summary(), to_json(summary), Links::refuse);
@@ -467,6 +475,9 @@ class Run {
     return summary;
   }
 
+  /// How many are to come; 0: the strategy has no parameter servers.
+  int64_t workers_of_servers() const { return uses_servers(job_) ? all_workers_of(job_.strategy) : 0; }
+
   /// CheckpointWriting::store.
   std::function<std::string(const fs::path&, int64_t)> storing() {
     if (!storage_) return {};
@@ -492,6 +503,7 @@ class Run {
   RunSummary nothing_to_do(const RunFolder& folder, const Trainer& trainer, const ResumePoint& point) {
     RunSummary summary;
     summary.nothing_to_do = true;
+    summary.absent = workers_of_servers();
     summary.folder = folder.path().string();
     summary.checkpoint = point.checkpoint.string();
     summary.stopped_early = trainer.state().stopped_early;
@@ -586,7 +598,8 @@ class Run {
       if (!kept_.is_whole()) throw run_error("both processes that had a copy of the whole state are lost");
       folder_ = &taken_over_.emplace(RunFolder::take_over(home_.folder, home_.known, silent));
       if (!job_.output.storage.empty())  // at once, so that nobody else begins with it before a checkpoint
-        storage_.emplace(job_.output, options_.heir->warn).succeed(home_.owner, options_.processes->rank());
+        storage_.emplace(job_.output, options_.heir->warn, stops())
+            .succeed(home_.owner, options_.processes->rank());
     } catch (const Error& error) {
       const std::string why = fmt::format(
           "rank 0 is lost, and rank {} on {} cannot go on with the run: {}; the last checkpoint is whole; continue from it with --resume, with any number of processes",
@@ -854,6 +867,7 @@ class Run {
       held_.clear();
       ended_for_newcomer_ = word == kNewcomer;
       if (ended_for_newcomer_) throw run_error("another process takes part from here on");
+      stops_ = word == kStop;
       return word == kStop;
     };
   }
@@ -1005,6 +1019,7 @@ class Run {
   int64_t since_step_ = 0;    ///< after which this process began
   mutable KeptState kept_;
   mutable HeldReports held_;
+  mutable std::atomic<bool> stops_ = false;  ///< all processes stop at this step
   RunHome home_;
   std::optional<RunStorage> storage_;        ///< in rank 0, if the job names one
   const RunFolder* folder_ = nullptr;        ///< of an elastic run, in rank 0

@@ -70,6 +70,7 @@ struct RunSummary {
   std::string
       not_stored;  ///< why the last checkpoint is not in output.storage; empty: it is, or none is named
   std::string after_checkpoint;  ///< why the command after the last checkpoint failed; empty: it did not
+  int64_t absent = 0;  ///< processes or workers that were lost, or have not come, when the run was over
   std::optional<StreamEvaluation> evaluation;  ///< of a stream
   LatencyCounts latency;  ///< of a stream: from a message's arrival to the update that it contributed to
 };

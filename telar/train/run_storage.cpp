@@ -101,9 +101,9 @@ class RunStorage::Beginning {
 };
 
 RunStorage::RunStorage(const OutputJob& output, std::function<void(const std::string&)> warn,
-                       std::function<bool()> stop)
-    : program_(output.storage, warn, std::chrono::minutes(5),
-               [this, stop = std::move(stop)] { return begins_ && stop && stop(); }),
+                       const std::function<bool()>& stop)
+    : program_(
+          output.storage, warn, {}, [this, stop] { return begins_ && stop && stop(); }, stop),
       keep_(output.keep),
       warn_(std::move(warn)),
       owner_(program_, warn_, {}) {}
@@ -300,8 +300,8 @@ std::string RunStorage::attempt(const fs::path& checkpoint, const std::function<
     store();
   } catch (const std::exception& error) {
     owner_.require();
-    std::string why = fmt::format("{} is not stored ({} in a row): {}", checkpoint.filename().string(),
-                                  ++failures_, error.what());
+    std::string why =
+        fmt::format("{} is not stored ({} in a row): {}", checkpoint.string(), ++failures_, error.what());
     warn_(why + "; the next checkpoint is tried again");
     return why;
   }

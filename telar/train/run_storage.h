@@ -26,10 +26,11 @@ namespace telar {
 /// there is no checkpoint, but what is left of an upload that was broken off.
 class RunStorage {
  public:
-  /// `warn` and `stop` may be called from any thread. `stop`: whether look() and bring() are broken off.
+  /// `warn` and `stop` may be called from any thread. `stop`: whether the run is being stopped: look() and
+  /// bring() are broken off then, and store() has less time (StoragePatience).
   /// Throws Error (user) if output.storage is no place.
   RunStorage(const OutputJob& output, std::function<void(const std::string&)> warn,
-             std::function<bool()> stop = {});
+             const std::function<bool()>& stop = {});
 
   /// Reads what is there. Throws Error (user), also if nothing can be read.
   void look();

@@ -77,6 +77,7 @@ int follow(SharedTask task, const std::vector<std::string>& overrides, Processes
 
 int exit_code_of(const RunSummary& summary, int signal, Processes* processes) {
   if (summary.outcome == FitOutcome::finished) return summary.not_stored.empty() ? 0 : 1;
+  if (!summary.not_stored.empty()) return kStoppedUnstored;
   const std::string own = signal == 0 ? "" : std::to_string(signal);
   return 128 + std::stoi(processes == nullptr ? own : processes->first_text(own));
 }

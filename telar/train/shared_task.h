@@ -36,8 +36,11 @@ int follow(SharedTask task, const std::vector<std::string>& overrides, Processes
            ElasticProcesses* elastic, const std::function<int()>& signal, std::optional<Heir> heir = {},
            const std::function<void(const RunSummary&)>& ended = {});
 
-/// The exit code of a run: 0, or 1 if its last checkpoint is not where output.storage says, or 128 and the
-/// number of the signal that has stopped it, which only some of the processes may have received.
+/// Of a run that was stopped, and whose last checkpoint is not where output.storage says.
+inline constexpr int kStoppedUnstored = 75;
+
+/// The exit code of a run: 0, or 128 and the number of the signal that has stopped it, which only some of the
+/// processes may have received; 1 or kStoppedUnstored if its last checkpoint is not where output.storage says.
 int exit_code_of(const RunSummary& summary, int signal, Processes* processes);
 
 }  // namespace telar

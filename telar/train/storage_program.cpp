@@ -180,10 +180,9 @@ Work work_of(int group) {
 /// take less than a hundredth of a processor.
 class Stalls {
  public:
-  explicit Stalls(std::chrono::milliseconds patience) : patience_(patience) {}
-  bool operator()(int group) {
+  bool operator()(int group, std::chrono::milliseconds patience) {
     const auto now = std::chrono::steady_clock::now();
-    if (now - looked_ < std::min(kLook, patience_ / 4)) return false;
+    if (now - looked_ < std::min(kLook, patience / 4)) return false;
     looked_ = now;
     Work work = work_of(group);
     const double computed = work.seconds - work_.seconds;
@@ -192,11 +191,10 @@ class Stalls {
       work_ = std::move(work);
       since_ = now;
     }
-    return now - since_ > patience_;
+    return now - since_ > patience;
   }
 
  private:
-  std::chrono::milliseconds patience_;
   std::chrono::steady_clock::time_point looked_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   Work work_;
@@ -214,13 +212,15 @@ std::string last_lines_of(const std::string& text) {
 }  // namespace
 
 StorageProgram::StorageProgram(std::string place, std::function<void(const std::string&)> warn,
-                               std::chrono::milliseconds patience, std::function<bool()> stop)
+                               StoragePatience patience, std::function<bool()> stop,
+                               std::function<bool()> ends)
     : place_(std::move(place)),
       root_(place_),
       scripts_(&kCp),
       warn_(std::move(warn)),
       patience_(patience),
-      stop_(std::move(stop)) {
+      stop_(std::move(stop)),
+      ends_(std::move(ends)) {
   if (root_.starts_with('-'))
     throw user_error("output.storage is {}, which is an option, not a place", place_);
   while (root_.ends_with('/')) root_.pop_back();
@@ -310,27 +310,40 @@ void StorageProgram::rest(std::chrono::milliseconds time) const {
   }
 }
 
+bool StorageProgram::ends() const {
+  if (!ends_ || !ends_()) return false;
+  auto never = Clock::time_point();
+  ends_since_.compare_exchange_strong(never, Clock::now());
+  return true;
+}
+
 std::string StorageProgram::run(const char* what, const char* script, const std::string& path,
-                                const std::string& second, Ends ends) const {
+                                const std::string& second, Ends ending) const {
   require();
-  const bool copies = ends != Ends::within_a_minute;
+  if (given_up_) throw run_error("{}: it did not answer when the run was being stopped", place_);
+  const bool copies = ending != Ends::within_a_minute;
   const Lifeline lifeline;
   const Output output;
   const Output errors;
-  Stalls stalls(patience_);
+  Stalls stalls;
   std::string late;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
+  const auto seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
   const auto goes_on = [&](int group) {
     for (const Output* said : {&errors, copies ? &output : &errors}) said->keep_end();
-    if (copies && stalls(group))
-      late =
-          fmt::format("it has copied nothing for {:g} s", std::chrono::duration<double>(patience_).count());
-    else if (is_stopped())
+    const bool stopping = ends();
+    const auto patience = stopping ? patience_.at_stop : patience_.of_copy;
+    if (copies && stalls(group, patience))
+      late = fmt::format("it has copied nothing for {:g} s", seconds(patience));
+    else if (is_stopped() || given_up_)
       late = "the run is being stopped";
-    else if (!copies && std::chrono::steady_clock::now() - start > kMinute)
+    else if (stopping && Clock::now() - ends_since_.load() > patience_.all_at_stop)
+      late = fmt::format("the run has been stopped {:g} s ago", seconds(patience_.all_at_stop));
+    else if (!copies && Clock::now() - start > kMinute)
       late = fmt::format("it has not ended within {} s", kMinute.count());
     else if (!copies && output.size() > kMostOutput)
       late = fmt::format("it has said more than {} MiB", kMostOutput >> 20);
+    if (stopping && !late.empty() && !is_stopped()) given_up_ = true;
     return late.empty();
   };
   const int status = run_child({.name = "output.storage",
@@ -345,7 +358,8 @@ std::string StorageProgram::run(const char* what, const char* script, const std:
   const std::string text = fmt::format("{}: {} {}: {}{}{}", place_, scripts_->program, what,
                                        late.empty() ? ending_text(status) : late + ", and was killed",
                                        why.empty() ? "" : ": ", why);
-  if (late.empty() || ends != Ends::when_it_stalls || is_stopped()) throw run_error("{}", text);
+  if (late.empty() || ending != Ends::when_it_stalls || is_stopped() || given_up_)
+    throw run_error("{}", text);
   if (warn_) warn_(text + "; it is tried again");
   return run(what, script, path, second, Ends::when_it_stalls_again);
 }

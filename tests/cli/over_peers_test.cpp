@@ -94,7 +94,7 @@ class OverPeersWithALoss : public OverPeers {
   /// Each step is in the log once, and is made with all of its samples: the losses are those of one device.
   void lose_one(const std::string& strategy) {
     const std::string options =
-        " --set training.epochs=60 --set training.batch=64 --set data.samples=800 --set data.validation=0.2"
+        " --set training.epochs=15 --set training.batch=64 --set data.samples=800 --set data.validation=0.2"
         " --set 'data.shape=[1, 16, 16]' --set 'model.options.hidden=[256]' --set optimizer.name=adam ";
     EXPECT_EQ(
         run("$T train small.yaml --output one --set strategy.name=single" + options +
@@ -152,7 +152,7 @@ TEST_F(OverPeers, AnotherProcessGoesOnWhenTheOneThatWritesTheRunIsKilled) {
   for (const std::string strategy :
        {"name: mirrored, replicas: 1", "name: sharded, stage: 3, replicas: 1, keep_steps: 7"}) {
     const std::string options =
-        " --set training.epochs=60 --set training.batch=64 --set data.samples=800 --set data.validation=0.2"
+        " --set training.epochs=15 --set training.batch=64 --set data.samples=800 --set data.validation=0.2"
         " --set 'data.shape=[1, 16, 16]' --set 'model.options.hidden=[256]' --set optimizer.name=adam ";
     EXPECT_EQ(run("rm -rf one run; $T train small.yaml --output one --set strategy.name=single" + options +
                   ">one.out 2>&1 || exit 98\n"
@@ -233,12 +233,49 @@ TEST_F(OverPeers, WhoComesTooLateOrIsNotNeededIsToldSo) {
   EXPECT_TRUE(says(text("late"), "refused: the 2 processes of this run have come already")) << text("late");
 }
 
+TEST_F(OverPeers, WhoComesWhenTheRunIsOverIsToldSoIfTheFirstProcessLingers) {
+  // One of two is lost, and its place stays free.
+  EXPECT_EQ(run("$T train small.yaml --output run --set strategy.min_workers=1 --set training.epochs=300 "
+                "--workers 2 --coordinate 127.0.0.1:0 --linger 50 --address-file at >out 2>err & job=$!\n"
+                "for i in $(seq 300); do [ -s at ] && break; sleep 0.1; done\n"
+                "$T work --join $(cat at) >lost 2>&1 & w=$!\n"
+                "for i in $(seq 300); do [ -s run/metrics.jsonl ] && break; sleep 0.1; done\n"
+                "kill -KILL $w\n"
+                "for i in $(seq 300); do grep -q 'are told so' out && break; sleep 0.1; done\n"
+                "$T work --join $(cat at) --wait 5 >late 2>&1; echo $? >code\n"
+                "wait $job\n"),
+            0)
+      << text("out") << text("err");
+  EXPECT_EQ(text("code"), "0\n") << text("late");
+  EXPECT_TRUE(says(text("late"), "the run is over, and needs no other process"));
+  EXPECT_TRUE(says(text("out"), "1 of 1 came, and know that the run is over"));
+
+  EXPECT_EQ(run("$T serve --listen 127.0.0.1:0 >server 2>&1 & s=$!\n"
+                "for i in $(seq 300); do grep -q 'serving' server && break; sleep 0.1; done\n"
+                "p=$((20000 + RANDOM % 10000)); a=$(grep -o '127.0.0.1:[0-9]*' server | head -n 1)\n"
+                "$T train small.yaml --output served --set training.epochs=15 --set "
+                "\"strategy={name: sync_ps, workers: 2, server_addresses: [$a]}\" "
+                "--coordinate 127.0.0.1:$p --linger 50 >out 2>err & job=$!\n"
+                "$T work --join 127.0.0.1:$p >one 2>&1 & w=$!\n"
+                "$T work --join 127.0.0.1:$p >two 2>&1 &\n"
+                "for i in $(seq 300); do [ -s served/metrics.jsonl ] && break; sleep 0.1; done\n"
+                "kill -KILL $w\n"
+                "for i in $(seq 300); do grep -q 'are told so' out && break; sleep 0.1; done\n"
+                "$T work --join 127.0.0.1:$p --wait 5 >late 2>&1; echo $? >code\n"
+                "wait $job; code=$?; kill $s; exit $code\n"),
+            0)
+      << text("out") << text("err") << text("server");
+  EXPECT_EQ(text("code"), "0\n") << text("late");
+  EXPECT_TRUE(says(text("late"), "the run is over"));
+}
+
 TEST_F(OverPeers, OptionsThatDoNotFitAreRefused) {
   const std::vector<std::pair<std::string, std::string>> mistakes = {
       {"--workers 2 --set strategy.name=downpour", "strategy.workers says how many workers there are"},
       {"--coordinate 127.0.0.1:0", "say with --workers how many processes there will be"},
       {"--address-file at", "--address-file needs --coordinate"},
       {"--wait 5", "--wait needs --coordinate"},
+      {"--linger 5", "--linger"},
       {"--workers 2 --coordinate 10.0.0.1:0", "is not safe without certificates and a token"},
       {"--workers 2 --set strategy.min_workers=3", "strategy.min_workers is 3, but the run has 2 processes"},
       {"--set strategy.min_workers=2", "strategy.min_workers is 2, but the run has 1 process"},

@@ -117,6 +117,9 @@ def main():
         assert found["servers"]["first"]["spec"]["backoffLimit"] == 7
         waits = {name: "--wait" in pod_of(workloads["first"])["containers"][0]["command"] for name, workloads in found.items()}
         assert waits == {"lockstep": True, "elastic": True, "alone": False, "servers": False, "one_server": False}, waits
+        for name, workloads in found.items():
+            late = name != "alone" and workloads["worker"]["kind"] == "Job"
+            assert ("--linger" in pod_of(workloads["first"])["containers"][0]["command"]) == late, name
         assert "--snapshots" in pod_of(found["one_server"]["server"])["containers"][0]["command"]
         assert "--snapshots" not in pod_of(found["servers"]["server"])["containers"][0]["command"]
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <set>
 
@@ -12,6 +13,7 @@
 #include "telar/train/checkpoint.h"
 #include "telar/train/job_reader.h"
 #include "telar/train/run.h"
+#include "telar/train/shared_task.h"
 
 namespace telar {
 namespace {
@@ -268,6 +270,27 @@ TEST_F(RunStorageTest, WhatCannotBeStoredIsAWarningWithANumberAndIsMadeUpFor) {
   EXPECT_TRUE(done.nothing_to_do);
   EXPECT_EQ(done.not_stored, "");
   EXPECT_EQ(steps(), "24");
+}
+
+TEST_F(RunStorageTest, AStoppedRunThatIsNotStoredSaysSoAndHasAnExitCodeOfItsOwn) {
+  const test::Programs programs(folder_.path());
+  RunOptions options;
+  bool stops = false;
+  AtStep at_step(9, [&] {
+    programs.replace("dd", "echo full >&2; exit 1");
+    stops = true;
+  });
+  options.observer = &at_step;
+  options.stop_requested = [&] { return stops; };
+  const RunSummary stopped = run("run", {}, options);
+  EXPECT_EQ(stopped.outcome, FitOutcome::stopped);
+  EXPECT_TRUE(says(warning_of(stopped), model("run", 9).parent_path().string() + " is not stored"));
+  EXPECT_TRUE(fs::exists(model("run", 9)));
+  EXPECT_EQ(exit_code_of(stopped, SIGTERM, nullptr), kStoppedUnstored);
+  programs.replace("dd", "");
+  stops = false;
+  EXPECT_EQ(exit_code_of(resume("run"), 0, nullptr), 0);
+  EXPECT_EQ(steps(), "18 24");
 }
 
 TEST_F(RunStorageTest, AProcessWhoseRunAnotherStoresEndsWithoutStoring) {

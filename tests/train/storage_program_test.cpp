@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <memory>
 #include <thread>
@@ -31,9 +32,12 @@ class StorageTest : public testing::Test {
     return folder_ / "source";
   }
   StorageProgram program(std::chrono::milliseconds patience = 1h) {
+    return program({.of_copy = patience}, {});
+  }
+  StorageProgram program(StoragePatience patience, const std::function<bool()>& ends) {
     fs::create_directory(place());
     return StorageProgram(
-        place(), [this](const std::string& text) { warned_ += text + "\n"; }, patience);
+        place(), [this](const std::string& text) { warned_ += text + "\n"; }, patience, {}, ends);
   }
 
   const test::TempFolder folder_;
@@ -58,6 +62,29 @@ TEST_F(StorageTest, ASlowCopyThatGoesOnIsNotKilled) {
   programs_.replace("dd", "for i in 1 2 3 4 5 6; do echo more; sleep 0.5; done");
   storage.put(source(), "folder");
   EXPECT_EQ(warned_, "");
+}
+
+TEST_F(StorageTest, WhenTheRunIsStoppedTheFirstCopyThatStallsIsTheLastCall) {
+  std::atomic<bool> stops = false;
+  const StorageProgram storage = program({.of_copy = 1h, .at_stop = 1s}, [&] { return stops.load(); });
+  programs_.replace("dd", "touch " + (folder_ / "hangs").string() + "; exec sleep 1000");
+  const std::jthread stop([&] {
+    while (!fs::exists(folder_ / "hangs")) std::this_thread::sleep_for(1ms);
+    stops = true;
+  });
+  expect_error([&] { storage.put(source(), "folder"); }, {"it has copied nothing for 1 s, and was killed"},
+               Error::Kind::run);
+  expect_error([&] { storage.write("file", "text"); }, {"it did not answer when the run was being stopped"},
+               Error::Kind::run);
+  EXPECT_EQ(warned_, "");
+}
+
+TEST_F(StorageTest, WhenTheRunIsStoppedACopyThatGoesOnHasALimit) {
+  const StorageProgram storage =
+      program({.of_copy = 1h, .at_stop = 1h, .all_at_stop = 1s}, [] { return true; });
+  programs_.replace("dd", "while :; do echo more; sleep 0.1; done");
+  expect_error([&] { storage.put(source(), "folder"); }, {"the run has been stopped 1 s ago, and was killed"},
+               Error::Kind::run);
 }
 
 TEST_F(StorageTest, ACopyThatComputesIsNotKilled) {

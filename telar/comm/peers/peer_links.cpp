@@ -546,4 +546,13 @@ std::optional<JoinedPeers> join_peers(const std::string& address, int processes,
   }
 }
 
+int tell_late_processes(const std::string& address, int late, double seconds, const PeerOptions& options,
+                        const std::function<bool()>& stop) {
+  PeerServer server(address, options, 0);
+  server.admit({});
+  const auto end = PeerClock::now() + std::chrono::duration<double>(seconds);
+  while (server.told_over() < late && PeerClock::now() < end && !stop()) std::this_thread::sleep_for(kTick);
+  return server.told_over();
+}
+
 }  // namespace telar

@@ -142,6 +142,7 @@ grpc::Status PeerServer::Join(grpc::ServerContext* context, const peers::Arrival
   if (place_ && arrival->purpose() == options_.purpose && arrival->processes() == 0)
     return take_place(*context, one, reply, lock);
   if (ended_) {
+    ++told_over_;
     reply->set_over(true);
     return grpc::Status::OK;
   }

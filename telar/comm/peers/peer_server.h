@@ -43,6 +43,11 @@ class PeerServer final : public peers::Meeting::Service {
   using Place = std::function<std::optional<peers::Introduction>(const peers::Introduced&)>;
   /// From now on a process that comes waits for a place. An empty one ends that: the run is over.
   void admit(Place place);
+  /// How many have come and heard so, after it had ended.
+  int told_over() {
+    const std::lock_guard lock(mutex_);
+    return told_over_;
+  }
 
   /// From now on `serve` is called for each connection, on a thread of its own, until it returns.
   void serve_by(FrameService::Serve serve);
@@ -71,6 +76,7 @@ class PeerServer final : public peers::Meeting::Service {
   bool over_ = false;
   Place place_;
   bool ended_ = false;  ///< there will be no place_ any more
+  int told_over_ = 0;
   FrameService::Serve serve_;
   int serving_ = 0;
   std::unique_ptr<SecureServer> server_;
