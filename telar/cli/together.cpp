@@ -20,6 +20,7 @@
 #include "telar/core/memory_limit.h"
 #include "telar/observe/process.h"
 #include "telar/train/local_processes.h"
+#include "telar/train/shared_task.h"
 
 namespace telar::cli {
 
@@ -31,13 +32,14 @@ constexpr double kWaitsWithoutNeed = 60;  // for others that may have to hear th
 /// A process of this host that joins; its errors appear where those of this process do.
 ChildStart worker_process(int64_t rank, const std::string& coordinator, const Security& security,
                           bool replaceable) {
-  ChildStart child{
-      .name = fmt::format("the process {}", rank),
-      .words = {std::filesystem::read_symlink("/proc/self/exe").string(), "work", "--join", coordinator,
-                "--follow", std::to_string(::getpid())},
-      .environment = {},
-      .log = {},
-      .may_leave = [](int code) { return code == 0 || code > 128; }};  // the run ends, or is stopped
+  ChildStart child{.name = fmt::format("the process {}", rank),
+                   .words = {std::filesystem::read_symlink("/proc/self/exe").string(), "work", "--join",
+                             coordinator, "--follow", std::to_string(::getpid())},
+                   .environment = {},
+                   .log = {},
+                   .may_leave = [](int code) {
+                     return code == 0 || code == kStoppedUnstored || code > 128;
+                   }};  // the run ends, or is stopped
   if (!replaceable) child.irreplaceable = [] { return "so the run cannot go on"; };
   if (!security.token.empty()) child.environment["TELAR_TOKEN"] = security.token;
   return child;

@@ -11,6 +11,7 @@
 
 #include "telar/comm/network.h"
 #include "telar/core/error.h"
+#include "telar/train/shared_task.h"
 
 namespace telar {
 
@@ -29,7 +30,8 @@ constexpr int kWrong = 2;
 constexpr int kSignals = 128;
 
 bool is_stopped(int code) {
-  return code == kSignals + SIGHUP || code == kSignals + SIGINT || code == kSignals + SIGTERM;
+  return code == kSignals + SIGHUP || code == kSignals + SIGINT || code == kSignals + SIGTERM ||
+         code == kStoppedUnstored;
 }
 
 bool is_dead(const LaunchEnding& ending) {
@@ -38,7 +40,7 @@ bool is_dead(const LaunchEnding& ending) {
 
 /// Repeating the same would fail again: a wrong job or option (2), a program that is not there (126, 127).
 bool is_wrong(const LaunchEnding& ending) {
-  return !ending.host_lost && ending.code > kFailed && ending.code < kSignals;
+  return !ending.host_lost && ending.code > kFailed && ending.code < kSignals && !is_stopped(ending.code);
 }
 
 std::string text_of(const LaunchEnding& ending) {
@@ -356,7 +358,9 @@ std::optional<int> Supervisor::decide(double now) {
   const LaunchEnding ending = has_first() ? *first().ended : LaunchEnding{.code = kFailed};
   if (ending.code == 0 && !ending.host_lost) return 0;
   if (is_wrong(ending)) return ending.code;
-  if (stopping_ != 0) return has_first() && ending.code == kFailed ? kFailed : kSignals + stopping_;
+  if (stopping_ != 0)
+    return has_first() && (ending.code == kFailed || ending.code == kStoppedUnstored) ? ending.code
+                                                                                      : kSignals + stopping_;
   if (others_code_ > kFailed) return others_code_;
   if (someone_died_) {
     deaths_ = step_ > furthest_ ? 1 : deaths_ + 1;

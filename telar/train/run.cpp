@@ -661,6 +661,7 @@ class Run {
       } catch (const Error&) {
         const bool for_a_newcomer = std::exchange(ended_for_newcomer_, false);  // it may be lost by now
         if (options_.elastic == nullptr || (!for_a_newcomer && !options_.elastic->lost())) throw;
+        stops_ = false;  // who was asked to stop may be the one that is lost
       }
       Recovery recovery = replace(session, trainer);
       if (recovered)

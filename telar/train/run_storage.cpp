@@ -206,23 +206,39 @@ void RunStorage::bring(const RunFolder& folder, const std::function<void(const s
   const Beginning beginning(begins_);
   for (; !whole_.empty(); whole_.erase(whole_.begin())) {
     const Stored newest = whole_.front();
-    if (newest_readable(folder.checkpoints(), newest.step) >= newest.step) return;
+    if (newest_readable(folder.checkpoints(), newest.step) >= newest.step) break;
     try {
-      const int64_t best = fetch(newest.name, folder, true);
-      const auto stored = std::ranges::find(whole_, best, &Stored::step);
-      if (stored != whole_.end() && !fs::exists(checkpoint_path(folder.checkpoints(), best)))
-        fetch(stored->name, folder, false);
-      return say(fmt::format("{} comes from {}, to {}", checkpoint_of(newest.name), program_.place(),
-                             folder.path().string()));
+      fetch(newest.name, folder, true);
+      say(fmt::format("{} comes from {}, to {}", checkpoint_of(newest.name), program_.place(),
+                      folder.path().string()));
+      break;
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::run && has_parts(newest.name)) throw;
       skip_newest(fmt::format("{} is damaged: {}", newest.name, error.what()));
     }
   }
+  if (!whole_.empty()) return bring_best(folder);
   if (!skipped_.empty() && list_checkpoints(folder.checkpoints()).empty())
     throw user_error(
         "none of the {} checkpoints in {} can be read: {}; restore what is missing there, or begin the run again elsewhere (--storage)",
         skipped_.size(), program_.place(), skipped_.front());
+}
+
+/// The best checkpoint that the folder's newest names, if it is only in the storage.
+void RunStorage::bring_best(const RunFolder& folder) const {
+  const std::optional<FoundCheckpoint> newest = newest_checkpoint(folder.checkpoints());
+  if (!newest || !newest->state.best ||
+      fs::exists(checkpoint_path(folder.checkpoints(), newest->state.best_step)))
+    return;
+  const auto stored = std::ranges::find(whole_, newest->state.best_step, &Stored::step);
+  if (stored == whole_.end()) return;
+  try {
+    fetch(stored->name, folder, false);
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::run && has_parts(stored->name)) throw;
+    warn_(fmt::format("the best checkpoint, {}, is damaged: {}; the run goes on without it", stored->name,
+                      error.what()));
+  }
 }
 
 /// Without them, another attempt to copy it would fail as well.
@@ -232,9 +248,8 @@ bool RunStorage::has_parts(const std::string& name) const {
          std::ranges::find(parts, kRun + "/") != parts.end();
 }
 
-/// Copies a checkpoint into the run's folder. Returns the step of the best one. Throws Error (user) if it is
-/// damaged.
-int64_t RunStorage::fetch(const std::string& name, const RunFolder& folder, bool newest) const {
+/// Copies a checkpoint into the run's folder. Throws Error (user) if it is damaged.
+void RunStorage::fetch(const std::string& name, const RunFolder& folder, bool newest) const {
   const JsonFields marker(program_.read(name + kMarker), program_.place() + "/" + name);
   AtomicFolder checkpoint(folder.checkpoints() / checkpoint_of(name), newest);
   program_.get(name + "/" + kCheckpoint, checkpoint.path());
@@ -250,7 +265,6 @@ int64_t RunStorage::fetch(const std::string& name, const RunFolder& folder, bool
       warn_(fmt::format("a checkpoint of the folder is damaged; it is kept as {}", aside.string()));
   }
   checkpoint.commit();
-  return state.best_step;
 }
 
 void RunStorage::upload(const fs::path& checkpoint, const std::string& name) {

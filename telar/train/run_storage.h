@@ -41,8 +41,8 @@ class RunStorage {
   /// if a run is resumed (`again`), only what cannot change then.
   void require_job(const Job& job, bool again);
   /// Makes sure that it is the folder's run, that it can be written, and that no other process does. If the
-  /// newest whole checkpoint is newer than those of the folder that are not damaged, copies it there, and the
-  /// best one, and says so. Throws Error, also if none can be read and the folder has none.
+  /// newest whole checkpoint is newer than those of the folder that are not damaged, copies it there, and says
+  /// so; also the best one, if the folder has not got it. Throws Error, also if none can be read and the folder has none.
   void bring(const RunFolder& folder, const std::function<void(const std::string&)>& say);
 
   /// Instead, of a process that goes on with the run of another one, whose owner() is `former`.
@@ -70,7 +70,8 @@ class RunStorage {
   void require_own(const RunFolder& folder) const;
   void identify(const RunFolder& folder);
   bool has_parts(const std::string& name) const;
-  int64_t fetch(const std::string& name, const RunFolder& folder, bool newest) const;
+  void fetch(const std::string& name, const RunFolder& folder, bool newest) const;
+  void bring_best(const RunFolder& folder) const;
   void upload(const std::filesystem::path& checkpoint, const std::string& name);
   std::string attempt(const std::filesystem::path& checkpoint, const std::function<void()>& store);
   std::string store_best(const std::filesystem::path& best);

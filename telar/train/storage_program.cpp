@@ -311,7 +311,11 @@ void StorageProgram::rest(std::chrono::milliseconds time) const {
 }
 
 bool StorageProgram::ends() const {
-  if (!ends_ || !ends_()) return false;
+  if (!ends_ || !ends_()) {  // also because the run goes on after all, with those who are left
+    ends_since_ = Clock::time_point();
+    given_up_ = false;
+    return false;
+  }
   auto never = Clock::time_point();
   ends_since_.compare_exchange_strong(never, Clock::now());
   return true;
@@ -320,7 +324,7 @@ bool StorageProgram::ends() const {
 std::string StorageProgram::run(const char* what, const char* script, const std::string& path,
                                 const std::string& second, Ends ending) const {
   require();
-  if (given_up_) throw run_error("{}: it did not answer when the run was being stopped", place_);
+  if (ends() && given_up_) throw run_error("{}: it did not answer when the run was being stopped", place_);
   const bool copies = ending != Ends::within_a_minute;
   const Lifeline lifeline;
   const Output output;
@@ -332,18 +336,20 @@ std::string StorageProgram::run(const char* what, const char* script, const std:
   const auto goes_on = [&](int group) {
     for (const Output* said : {&errors, copies ? &output : &errors}) said->keep_end();
     const bool stopping = ends();
+    const bool is_over = stopping && Clock::now() - ends_since_.load() > patience_.all_at_stop;
     const auto patience = stopping ? patience_.at_stop : patience_.of_copy;
     if (copies && stalls(group, patience))
       late = fmt::format("it has copied nothing for {:g} s", seconds(patience));
     else if (is_stopped() || given_up_)
       late = "the run is being stopped";
-    else if (stopping && Clock::now() - ends_since_.load() > patience_.all_at_stop)
+    else if (is_over)
       late = fmt::format("the run has been stopped {:g} s ago", seconds(patience_.all_at_stop));
     else if (!copies && Clock::now() - start > kMinute)
       late = fmt::format("it has not ended within {} s", kMinute.count());
     else if (!copies && output.size() > kMostOutput)
       late = fmt::format("it has said more than {} MiB", kMostOutput >> 20);
-    if (stopping && !late.empty() && !is_stopped()) given_up_ = true;
+    // What is small may be late because a copy that goes on fills the line.
+    if (stopping && (copies || is_over) && !late.empty() && !is_stopped()) given_up_ = true;
     return late.empty();
   };
   const int status = run_child({.name = "output.storage",

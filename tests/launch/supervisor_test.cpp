@@ -266,6 +266,19 @@ TEST_F(SupervisorTest, AStoppedRunEndsResumably) {
   EXPECT_EQ(advance(1), 130);
 }
 
+TEST_F(SupervisorTest, AStoppedRunThatIsNotStoredIsNoMistake) {
+  begin(2);
+  start_of_run(1);
+  supervisor_->stop(15);
+  end_all(75);
+  EXPECT_EQ(advance(1), 75);
+
+  begin(2);
+  start_of_run(1);
+  end_all(75);
+  EXPECT_EQ(advance(1), 75);
+}
+
 TEST_F(SupervisorTest, WhatDoesNotEndIsKilled) {
   begin(2);
   start_of_run(1);
@@ -295,7 +308,7 @@ TEST_F(SupervisorTest, AnElasticRunGetsAnotherProcessOnAnotherHost) {
 
 TEST_F(SupervisorTest, AnElasticRunThatEndsWithALossIsStartedAgainAndHasNotFailed) {
   begin(2, true);
-  for (const int code : {1, 143}) {
+  for (const int code : {1, 75, 143}) {
     const int first = start_of_run(1);
     engine_.ends(first + 1, 255);
     advance(3);  // another process has been started

@@ -228,6 +228,21 @@ TEST_F(RunStorageTest, TheBestCheckpointStaysAndComesAlong) {
   fs::remove_all(folder_ / "run");
   run("other", same);
   EXPECT_TRUE(fs::exists(model("other", state.best_step)));
+
+  // It is looked for also if the folder has the newest one.
+  fs::remove_all(model("other", state.best_step).parent_path());
+  resume("other", same);
+  EXPECT_TRUE(fs::exists(model("other", state.best_step)));
+
+  for (const auto& entry : fs::directory_iterator(stored()))
+    if (entry.path().filename().string().starts_with(fmt::format("step-{:08}", state.best_step)) &&
+        entry.is_directory())
+      test::write_text(entry.path() / "checkpoint" / "model.safetensors", "damaged");
+  fs::remove_all(model("other", state.best_step).parent_path());
+  resume("other", same);
+  EXPECT_TRUE(says(warned_, fmt::format("the best checkpoint, step-{:08}", state.best_step)));
+  EXPECT_FALSE(says(warned_, "is used"));
+  EXPECT_EQ(steps(), fmt::format("{} {}", state.best_step, state.step));
 }
 
 TEST_F(RunStorageTest, AnotherRunAndAnotherJobAreRefused) {

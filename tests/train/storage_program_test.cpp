@@ -79,6 +79,20 @@ TEST_F(StorageTest, WhenTheRunIsStoppedTheFirstCopyThatStallsIsTheLastCall) {
   EXPECT_EQ(warned_, "");
 }
 
+TEST_F(StorageTest, ARunThatGoesOnAfterAStopStoresAgain) {
+  std::atomic<bool> stops = true;
+  const StorageProgram storage =
+      program({.of_copy = 1h, .at_stop = 1s, .all_at_stop = 2s}, [&] { return stops.load(); });
+  programs_.replace("dd", "exec sleep 1000");
+  expect_error([&] { storage.put(source(), "folder"); }, {"was killed"}, Error::Kind::run);
+  stops = false;
+  storage.write("file", "text");
+  std::this_thread::sleep_for(2s);
+  stops = true;
+  storage.write("file", "another");
+  EXPECT_EQ(storage.read("file"), "another");
+}
+
 TEST_F(StorageTest, WhenTheRunIsStoppedACopyThatGoesOnHasALimit) {
   const StorageProgram storage =
       program({.of_copy = 1h, .at_stop = 1h, .all_at_stop = 1s}, [] { return true; });
