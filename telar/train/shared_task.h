@@ -40,7 +40,8 @@ int follow(SharedTask task, const std::vector<std::string>& overrides, Processes
 inline constexpr int kStoppedUnstored = 75;
 
 /// The exit code of a run: 0, or 128 and the number of the signal that has stopped it, which only some of the
-/// processes may have received; 1 or kStoppedUnstored if its last checkpoint is not where output.storage says.
+/// processes may have received; 1 or kStoppedUnstored if its last checkpoint is not where output.storage
+/// says.
 int exit_code_of(const RunSummary& summary, int signal, Processes* processes);
 
 }  // namespace telar
