@@ -41,8 +41,8 @@ class RunStorage {
   /// if a run is resumed (`again`), only what cannot change then.
   void require_job(const Job& job, bool again);
   /// Makes sure that it is the folder's run, that it can be written, and that no other process does. If the
-  /// newest whole checkpoint is newer than those of the folder that are not damaged, copies it there, and says
-  /// so; also the best one, if the folder has not got it. Throws Error, also if none can be read and the
+  /// newest whole checkpoint is newer than those of the folder that are not damaged, copies it there, and
+  /// says so; also the best one, if the folder has not got it. Throws Error, also if none can be read and the
   /// folder has none.
   void bring(const RunFolder& folder, const std::function<void(const std::string&)>& say);
 

@@ -62,7 +62,7 @@ std::optional<JoinedPeers> join_peers(const std::string& address, int processes,
                                       const PeerOptions& options);
 
 /// Listens at `address` and tells those who join there that the run is over: until `late` of them have heard
-/// it, `seconds` have passed, or `stop`. Returns how many have. Throws Error (user) if listening is not possible.
+/// it, `seconds` have passed, or `stop`. Returns how many have. Throws Error (user) if it cannot listen.
 int tell_late_processes(const std::string& address, int late, double seconds, const PeerOptions& options,
                         const std::function<bool()>& stop);
 
