@@ -216,6 +216,8 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
     if (!arguments.address_file.empty() || arguments.wait > 0)
       throw user_error("{} is for strategies without parameter servers; '{}' has servers",
                        arguments.wait > 0 ? "--wait" : "--address-file", job.strategy.name);
+    if (arguments.linger > 0 && arguments.coordinate.ends_with(":0"))
+      throw user_error("--linger: name a port in --coordinate, so that processes that come late know it");
     return nullptr;
   }
   if (!coordinates && (!arguments.address_file.empty() || arguments.wait > 0))
@@ -264,7 +266,7 @@ std::unique_ptr<PeerGroup> peers_of(const Job& job, const TrainArguments& argume
 
 /// When the run has ended well: a process that takes the place of a lost one may come later than that.
 void linger(const TrainArguments& arguments, const std::string& address, int64_t absent) {
-  if (arguments.linger == 0 || absent <= 0) return;
+  if (arguments.linger == 0 || arguments.check || absent <= 0) return;
   const StopRequest stop({nullptr, nullptr});
   const auto say = [&](const std::string& text) {
     if (!arguments.quiet) std::cout << text << std::endl;
@@ -272,11 +274,16 @@ void linger(const TrainArguments& arguments, const std::string& address, int64_t
   say(fmt::format(
       "the run is over; {} of its processes {} not here: for up to {:g} s, those that come are told so",
       absent, absent == 1 ? "is" : "are", arguments.linger));
-  const int told = tell_late_processes(
-      address, static_cast<int>(absent), arguments.linger,
-      {.purpose = kTrainPurpose, .security = security_of(arguments.security), .stop = {}, .say = say},
-      [&stop] { return stop.requested(); });
-  say(fmt::format("{} of {} came, and know that the run is over", told, absent));
+  try {
+    const int told = tell_late_processes(
+        address, static_cast<int>(absent), arguments.linger,
+        {.purpose = kTrainPurpose, .security = security_of(arguments.security), .stop = {}, .say = say},
+        [&stop] { return stop.requested(); });
+    say(fmt::format("{} of {} came, and know that the run is over", told, absent));
+  } catch (const Error& error) {  // another program may have taken the port
+    std::cerr << "warning: processes that come late are not told that the run is over: " << error.what()
+              << std::endl;
+  }
 }
 
 /// Throws Error (user) if a fold was trained with another job than the first one, as after --resume with a
@@ -355,6 +362,8 @@ int train(const TrainArguments& arguments, bool profile) {
   std::string address = arguments.coordinate;
   int64_t absent = 0;
   const auto prepare = [&] {
+    if (arguments.linger > 0 && arguments.fold == kAllFolds)
+      throw user_error("--linger is for one run; leave it out with --fold all");
     job = job_of(arguments, started.get());
     if (arguments.fold == kAllFolds) return train_folds(*job, arguments, started.get());
     peers = peers_of(*job, arguments, profile, started.get(), address);

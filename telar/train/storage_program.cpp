@@ -336,7 +336,9 @@ std::string StorageProgram::run(const char* what, const char* script, const std:
   const auto goes_on = [&](int group) {
     for (const Output* said : {&errors, copies ? &output : &errors}) said->keep_end();
     const bool stopping = ends();
-    const bool is_over = stopping && Clock::now() - ends_since_.load() > patience_.all_at_stop;
+    const auto since = ends_since_.load();  // zero if another thread has just seen that the run goes on
+    const bool is_over =
+        stopping && since != Clock::time_point() && Clock::now() - since > patience_.all_at_stop;
     const auto patience = stopping ? patience_.at_stop : patience_.of_copy;
     if (copies && stalls(group, patience))
       late = fmt::format("it has copied nothing for {:g} s", seconds(patience));
